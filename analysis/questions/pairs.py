@@ -16,7 +16,7 @@ from analysis.write.table import Column, Key, Table, Value
 from experiments.errors import first_few
 from experiments.metric import Metric
 
-HEADING, WITHOUT_PAIRS = "Other pairs", "Smallest difference"
+HEADING, WITHOUT_PAIRS = "Other pairs, smallest difference", "Smallest difference"
 MOST_IN_TABLE = 7  # variants of which the page has a table of all pairs; of more, it is only written as a file
 MOST_LISTED = 3  # variants with a verdict that the answer names; of more, it says how many
 MOST_INTERVALS = 2  # variants up to which the answer has the interval of each

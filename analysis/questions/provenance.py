@@ -128,10 +128,10 @@ def _seeds(runs: pd.DataFrame) -> str:
 
 def commands(study: Runs) -> str:
     """The commit, the command that trained the runs, and the one that writes this report."""
-    commits = study.of(*ENDED)["commit"].dropna().unique().tolist()
-    checkout = [f"{'' if NAME.fullmatch(commit) else '# '}git checkout {commit}" for commit in commits]
+    commits = study.of(*ENDED).sort_values("started")["commit"].dropna().unique().tolist()
+    checkout = [f"{'' if NAME.fullmatch(commit) else '# '}git checkout {commit}" for commit in commits[-1:]]
     if len(commits) > 1:
-        checkout = ["# several commits: check out each one for the seeds listed under Provenance"]
+        checkout = ["# the runs are of several commits, see Provenance; this is the newest", *checkout]
     trained = [shell_words(study.plan.command)] if study.plan.command else []
     report = ["vit-report", study.plan.source.removeprefix("csv:") or f"runs/{study.name}"]
     stated = study.stated_plan if study.recorded else None

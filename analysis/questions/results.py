@@ -119,7 +119,7 @@ def _how_to_read(findings: Findings) -> str:
         f"Grey dots: runs, minus the mean of {variants.name(variants.baseline)}.",
         "" if margin is None else f"Shaded band: differences within ±{words.margin(margin, findings.means.metric)}.",
         decided * bool({"better", "worse"} & verdicts),
-        "“Undecided”: these runs cannot tell." * ("not shown" in verdicts),
+        "“Undecided”: these runs cannot tell." * ("not shown" in findings.comparisons.verdicts),
     ]
     return " " + " ".join(filter(None, parts))
 

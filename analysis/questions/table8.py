@@ -72,12 +72,11 @@ def paper_table(places: dict[tuple[str, str], str], findings: Findings) -> Table
     caption = (
         f"Table 8 of the ViT paper / this study ({metric.label}: mean and {words.CONFIDENCE} interval; in brackets: "
         f"number of seeds). Marks against {variants.name(variants.baseline)}: ▲ better, ▼ worse, ■ equivalent, × not "
-        "tested."
+        "tested, none: undecided. Compare differences between rows, not absolute accuracies."
     )
     note = (
-        "Paper: ViT-B/16 on ImageNet, 5-shot linear evaluation, one number for each cell, no intervals. Compare "
-        "differences between rows, not absolute accuracies. Relative attention acts in every layer; as in the paper, "
-        "it is listed under Default/Stem."
+        "Paper: ViT-B/16 on ImageNet, 5-shot linear evaluation, one number for each cell, no intervals. "
+        "Relative attention acts in every layer; as in the paper, it is listed under Default/Stem."
     )
     kinds = list(dict.fromkeys(kind for kind, _ in PAPER_TABLE_8))
     return Table("table8", caption, kinds, tuple(columns), fields, (note,))
