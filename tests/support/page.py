@@ -38,7 +38,7 @@ TORCH, TIMM, XAVIER = (("init-cifar10", f"init={init}, pos_embed=") for init in 
 KINDS = (
     [TORCH],
     [XAVIER],
-    [("kinds-cifar10", ""), TIMM],
+    [TIMM, ("kinds-cifar10", "")],
     [("positions-64", ""), ("larger-64", "")],
     [("s-chh-cifar10", "")],
 )

@@ -66,7 +66,10 @@ def test_the_report_of_a_tuned_study_has_its_trials_and_no_warning_that_settings
     (text,) = next(part for part in document.sections if part.id == "tuning").paragraphs
     assert "6 trials of 1 seed, 4 of them stopped early" in text and "seeds 1000000 to 1000005" in text
     assert not [warning for warning in document.warnings if "not held fixed" in warning.line]
-    assert "Tuned for each variant in 6 trials: optim.lr and optim.name; intervals do not cover the luck of this choice." in document.summary
+    assert (
+        "Tuned for each variant in 6 trials: optim.lr and optim.name; intervals do not cover the luck of this choice."
+        in document.summary
+    )
     trials = document.frames["tuning-trials"]
     assert len(trials) == 24 and trials["val/acc"].isna().sum() == 4
 
