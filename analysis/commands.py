@@ -101,21 +101,29 @@ def _check_number(parts: Mapping[str, Runs], name: str, options: ReportOptions) 
 
 
 def _gate(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
-    from analysis.outputs.as_json import warning_texts
     from analysis.outputs.gate import gate
-    from analysis.report import study_document
 
     (findings,) = results.values()
-    notes = [note for note in warning_texts(study_document(findings).warnings) if note not in findings.study.notes]
     status, said = gate(findings, options.gate or "")
-    say(*(f"Note: {note}" for note in notes), error=True)
+    _say_warnings(results)
     return status, [said]
+
+
+def _say_warnings(results: Mapping[str, Findings]) -> None:
+    """Print the warnings that a report of each study would have, but for the notes that are printed already."""
+    from analysis.outputs.as_json import warning_texts
+    from analysis.report import study_document
+
+    for findings in results.values():
+        notes = warning_texts(study_document(findings).warnings)
+        say(*(f"Note: {note}" for note in notes if note not in findings.study.notes), error=True)
 
 
 def _table(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.paper_table import table_of, write_table
 
     assert options.table is not None
+    _say_warnings(results)
     write_table(table_of(results, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
     return 0, [str(options.table)]
 

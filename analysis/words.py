@@ -301,10 +301,14 @@ def _text(value: Any) -> str:
     return "" if is_unknown(value) else str(value)
 
 
+def verdict(value: Any) -> str:
+    """A verdict as a reader sees it; code and files say "not shown"."""
+    return _text(value).replace("not shown", "undecided")
+
+
 texts = each(_text)
 """The text as it is, aligned to the left; empty where there is none."""
-verdicts = each(lambda value: _text(value).replace("not shown", "undecided"))
-"""Verdicts as a reader sees them; code and files say "not shown"."""
+verdicts = each(verdict)
 digits = each(_text)
 """The same, aligned to the right."""
 counts = each(count)

@@ -36,20 +36,18 @@ def gate(findings: Findings, text: str) -> tuple[Literal[0, 1], str]:
     places = words.shared_places([comparison.adjusted], metric)
     interval = words.interval(comparison.adjusted, metric, True, places)
     size = f"{words.points(comparison.diff, metric, True, places)}, {interval}"
-    why = f"{comparison.verdict} ({comparison.reason})" if comparison.reason else f"{comparison.verdict} ({size})"
+    why = f"{words.verdict(comparison.verdict)} ({comparison.reason or size})"
     return 0 if shown else 1, f"{'shown' if shown else 'not shown'}: {text}; the verdict is {why}"
 
 
 def _check_values(findings: Findings, pair: tuple[str, str]) -> None:
-    """Raise `UserError` where the first variant lacks a seed that the second has, and for values of two scales."""
+    """Raise `UserError` where a variant lacks a seed that the other one has, and for values of two scales."""
     policy, tested = findings.policy, findings.outcomes.at(findings.policy.looks)
-    first, second = (tested.ended[variant] for variant in pair)
-    lost = sorted(tested.ended.index[second & ~first])
-    if lost and policy.unit == "seed" and not policy.looks.waiting:
-        missing = ", ".join(map(str, lost))
-        raise UserError(
-            f"--gate: {findings.variants.brief[pair[0]]} lacks {findings.counted} {missing}; train it first"
-        )
+    for variant, other in (pair, pair[::-1]):
+        lost = ", ".join(map(str, sorted(tested.ended.index[tested.ended[other] & ~tested.ended[variant]])))
+        if lost and policy.unit == "seed" and not policy.looks.waiting:
+            name = findings.variants.brief[variant]
+            raise UserError(f"--gate: {name} lacks {findings.counted} {lost}; train it first")
     if said := two_scales(findings.means.values[list(pair)], findings.means.metric):
         raise UserError(f"--gate: {said[0]}")
 

@@ -148,9 +148,7 @@ def _code_and_machines(conduct: Conduct) -> list[Warn]:
     ended, hardware, where = conduct.study.of(*ENDED), conduct.hardware, "See Provenance."
     commits = ended["commit"].nunique()
     torch = sorted(ended["versions"].str.extract(r"\btorch ([^,]+)")[0].dropna().unique())
-    copied = Warn(
-        "The source of a plug-in is not committed to git.", "Reproduce shows the copy in the records.", "code"
-    )
+    copied = Warn("The source of a plug-in is not committed to git.", "The records have a copy, RUN/plugin.", "code")
     shared = "a difference between variants that did not share it may come from it."
     weights = f"With the same seed, another version can draw other initial weights, so {shared}"
     times = f"Times are comparable only between runs on the same hardware, and {shared}"

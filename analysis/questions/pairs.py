@@ -48,6 +48,7 @@ def title(findings: Findings) -> str:
     """
     variants, metric, versus = findings.variants, findings.means.metric, findings.comparisons.versus
     places, base = _places(versus, metric), variants.name(variants.baseline)
+    places = min(places, 1) if metric.is_share else places
     better, worse, equal = (
         [variant for variant in variants.others if versus[variant].verdict == verdict]
         for verdict in ("better", "worse", "equivalent")
@@ -56,7 +57,7 @@ def title(findings: Findings) -> str:
         word, diffs = "better" if better else "worse", [versus[variant].diff for variant in decided]
         who = f"{len(decided)} of {len(variants.others)} variants {'is' if len(decided) == 1 else 'are'}"
         who = who if variants.others[1:] else f"{variants.name(decided[0])} is"
-        said = f"{who} {word} than {base}, by {words.points_range(diffs, metric, places=min(places, 1))}"
+        said = f"{who} {word} than {base}, by {words.points_range(diffs, metric, places=places)}"
         said += f"; {len(worse)} {'is' if len(worse) == 1 else 'are'} worse" if better and worse else ""
         first = [row for row in findings.by_mean if row.rank and row.rank[0] == 1]
         best = [variants.name(row.variant) for row in first if row.mark in ("best", "tied")]
@@ -266,7 +267,7 @@ def triangle(findings: Findings) -> Table:
                 size = f"{words.with_interval(comparison.adjusted, metric, signed=True)}{metric.points}"
                 texts[row.variant] = words.number(comparison.diff.value * metric.scale, places, True)
                 marks[row.variant] = columns.verdict_mark(comparison.verdict)
-                tips[row.variant] = f"{row.name} − {other.name}: {size}, {words.verdicts(comparison.verdict)}"
+                tips[row.variant] = f"{row.name} − {other.name}: {size}, {words.verdict(comparison.verdict)}"
         text, mark, tip = (lambda row, of=of: of.get(row.variant, "") for of in (texts, marks, tips))
         return Column(str(place[other.variant] + 1), text, note=other.name, mark=mark, tip=tip)
 

@@ -45,6 +45,7 @@ PAIRED = [(m, s, base + 0.001 * (7 * s * base % 5)) for m, base in (("old", 0.88
     ("rows", "said"),
     [
         ([row for row in PAIRED if row[:2] != ("new", 3)], "new lacks seed 3; train it first"),
+        ([row for row in PAIRED if row[:2] != ("old", 3)], "old lacks seed 3; train it first"),
         ([(m, s, 100 * v if m == "new" else v) for m, s, v in PAIRED], "old is from 0 to 1 (0.88"),
     ],
 )
