@@ -56,6 +56,10 @@ def test_the_runs_are_reproduced_by_their_commit_their_command_and_the_report(tm
     study = study_of(tmp_path, command="vit-sweep run mine.yaml --seeds 0,3 --note 'a\nrm -rf b'")
     checkout, trained, report = commands(study).splitlines()
     assert checkout == f"git checkout {study.runs['commit'][0]}"
+    commits = ["b" * 40, "a" * 40, *["c" * 40] * (len(study.runs) - 2)]
+    of_several = study.runs.assign(commit=commits, started=[f"2026-01-{28 - n:02}" for n in range(len(study.runs))])
+    note, checkout, *_ = commands(replace(study, runs=of_several)).splitlines()
+    assert note.startswith("# the runs are of several commits") and checkout == "git checkout " + "b" * 40
     assert trained.startswith("vit-sweep run mine.yaml --seeds 0,3") and report == "vit-report runs/position"
     explored = commands(read(str(tmp_path / "position"), metric="val/acc"))
     assert explored.splitlines()[-1] == "vit-report runs/position --metric val/acc"

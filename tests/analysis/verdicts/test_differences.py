@@ -67,6 +67,8 @@ def test_500_tables_with_gaps_have_the_errors_of_the_rule(unpaired):
         variants, seeds = rng.integers(2, 9), rng.integers(2, 9)
         x = rng.normal(size=(variants, seeds)) * rng.lognormal(size=(variants, 1)) + rng.normal(size=seeds)
         x[rng.random(x.shape) < rng.choice([0, 0.1, 0.4])] = np.nan
+        if rng.random() < 0.1:  # a chain: only neighbours have seeds in common
+            x[np.abs(np.arange(variants)[:, None] - np.arange(seeds)) > 1] = np.nan
         first, second = pairs(variants)
         found = differences(x, first, second, "unpaired" if unpaired else "shared")
         finite = np.isfinite(x)

@@ -62,6 +62,13 @@ def test_digests_are_what_sha256sum_says(folder):
     assert set(summary["files"]) == {record.CONFIG, record.METRICS, record.CHECKPOINT}
 
 
+@pytest.mark.parametrize("text", ["epoch,val/acc\n1,x\n", "epoch,val/acc\n1\n", "epoch,seed\n1,2\n", "epoch\n2\n1\n"])
+def test_a_metrics_file_that_is_no_table_of_numbers_is_an_error(text, tmp_path):
+    (tmp_path / record.METRICS).write_text(text)
+    with pytest.raises(record.RecordError, match="metrics.csv: is not a table of numbers"):
+        record.read_rows(tmp_path / record.METRICS)
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after"),
     [
