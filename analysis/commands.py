@@ -72,6 +72,8 @@ def _answer(sources: Sequence[str], name: str, options: ReportOptions) -> int:
     _check_number(parts, name, options)
     if options.wandb:
         _check_workspace(studies[0])
+    if options.models and studies[0].folder is None:
+        raise UserError("--models: needs the folder of a study with checkpoints, not a table or an export")
     results = analyze_each(parts, options.model_copy(update={"out": out}))
     if instead:
         say(*(f"Note: {note}" for note in dict.fromkeys(note for study in studies for note in study.notes)), error=True)

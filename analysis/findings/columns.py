@@ -170,7 +170,7 @@ def held_for(findings: Findings) -> str:
     if findings.policy.datasets > 1:
         pairs += f" on all {findings.policy.datasets} datasets"
     factors = ", and for the factors with them" if findings.policy.has_grid else ""
-    look = ", at the level of the planned look" if findings.policy.looks.several else ""
+    look = ", at the level of the planned look" if len(findings.policy.looks.plan) > 1 else ""
     return f"all pairs {pairs} together{factors}{look}"
 
 

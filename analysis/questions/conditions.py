@@ -183,7 +183,7 @@ def _stretching(profile: Profile, findings: Findings) -> Table | None:
     about = "Accuracy with interpolated positions − with positions as they are, of the same weights"
     seeds = words.seeds(gain.n for of_variant in gains.values() for gain in of_variant.values())
     caption = f"{about}: mean and {words.CONFIDENCE} interval, {seeds}."
-    hold = "have the level of the planned look," if policy.looks.several else "are"
+    hold = "have the level of the planned look," if len(policy.looks.plan) > 1 else "are"
     notes = (f"Intervals {hold} for each difference alone.",)
     rows = [row for row in findings.rows if row.variant in gains]
     return variant_table("interpolated", caption, findings, list(map(column, *zip(*sizes.items()))), notes, rows)

@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 
 from analysis.options import ReportOptions
-from analysis.runs.runs import DATASET, Runs, column_name, in_order, leaves
+from analysis.runs.runs import DATASET, Runs, column_name, in_order
 from experiments.compared import Compared, amount, variant_name
+from experiments.config import flatten
 from experiments.errors import UserError, first_few
 from experiments.files import RecordError, read_bytes
 from experiments.metric import LARGEST, SMALLEST, Metric, is_metric, metric_of_column
@@ -74,14 +75,14 @@ def read_file(path: Path) -> pd.DataFrame:
         text = io.StringIO(body.decode("utf-8-sig"), newline="")
         if ending == ".jsonl":
             lines = [json.loads(line, parse_constant=str) for line in text if line.strip()]
-            return pd.DataFrame([dict(leaves(line)) for line in lines], dtype=object)
+            return pd.DataFrame([dict(flatten(line)) for line in lines], dtype=object)
         head, *rows = [row for row in csv.reader(text, delimiter="\t" if ending == ".tsv" else ",") if row] or [[]]
     except (ImportError, ValueError, TypeError, AttributeError, RecursionError, csv.Error) as error:
         raise RecordError(f"{path}: cannot be read: {error}") from error
     if odd := next((number for number, row in enumerate(rows, 1) if len(row) != len(head)), 0):
         raise RecordError(f"{path}: row {odd} has {len(rows[odd - 1])} cells, and the header {len(head)}")
     if len(head) == 1 and {*";\t,|"} & {*head[0]}:
-        raise RecordError(f"{path}: the header is one cell, {head[0]!r}; cells are separated by commas")
+        raise RecordError(f"{path}: the header is one cell, {head[0]!r}; expected commas, or tabs in a .tsv")
     return pd.DataFrame(rows, columns=[name.strip() for name in head])
 
 

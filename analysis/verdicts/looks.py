@@ -29,11 +29,6 @@ class Looks:
         return bool(self.plan)
 
     @property
-    def several(self) -> bool:
-        """Whether the level of an interval is that of one of several planned looks."""
-        return len(self.plan) > 1
-
-    @property
     def reached(self) -> tuple[int | None, ...]:
         """The numbers of seeds of the looks so far, before the first one that of the first; None: all seeds."""
         return tuple(n for n in self.plan if n <= len(self.complete)) or self.plan[:1] or (None,)

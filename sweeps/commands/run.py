@@ -121,7 +121,8 @@ def plan(arguments: argparse.Namespace, command: str) -> int:
     with the_only_driver(folder.dir):
         trains = command.replace(f"{PROG} plan", f"{PROG} run", 1)
         runs = folder.write(trains).runs
-    left = [i for i, run in enumerate(runs) if run.name not in folder.ended and not has_ended(folder.dir / run.name)]
+    names = {run.name for run in folder.left if not has_ended(folder.dir / run.name)}
+    left = [i for i, run in enumerate(runs) if run.name in names]
     say(*counted(folder.plan, folder.reused), f"{plural(len(runs), 'run')}, {len(left)} left")
     for line in array_lines(left):
         say(line)

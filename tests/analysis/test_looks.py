@@ -103,6 +103,7 @@ def test_between_two_looks_the_tests_use_the_seeds_of_the_first(finished, tmp_pa
     assert said.startswith("The study plans to test at 5 and 10 seeds. This is the look at 5 seeds. The next look is ")
     assert "its level, 0.625 % instead of 5 %" in said
     assert ("The runs of 7 seeds have ended; differences and verdicts use the first 5." in said) == (finished == 7)
+    assert "together, at the level of the planned look" in " ".join(section(results, "result").items[0].notes)
 
 
 def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_that_showed_it(tmp_path):

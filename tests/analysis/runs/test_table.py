@@ -131,7 +131,7 @@ def test_what_can_be_read_in_two_ways_or_in_none_is_refused(frame, asked, said):
     ("name", "content", "said"),
     [
         ("short.csv", "method,seed,score\na,0\n", "row 1 has 2 cells, and the header 3"),
-        ("semicolons.csv", "method;seed;score\na;0;1\n", "cells are separated by commas"),
+        ("semicolons.csv", "method;seed;score\na;0;1\n", "expected commas, or tabs in a .tsv"),
         ("empty.csv", "", "holds no runs"),
         ("runs.jsonl", "{\n", "cannot be read"),
         ("runs.parquet", "method\n", "cannot be read"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from analysis import verdicts
 from analysis.verdicts import Rule
-from analysis.verdicts.comparisons import of_baseline
+from analysis.verdicts.comparisons import of_baseline, without_test
 from analysis.verdicts.power import detectable
 
 NAN = float("nan")
@@ -192,3 +193,18 @@ def test_a_rare_failure_that_no_run_shows_is_not_called_equivalent():
         found.append(against(values, "b", rule)["a"].verdict)
     assert found.count("equivalent") <= 0.05 * len(found)
     assert found.count("not tested") == int((~failed).all(axis=1).sum()) > 0.7 * len(found)
+
+
+def test_a_pair_that_is_not_tested_has_no_part_of_a_test():
+    (compared,) = verdicts.compare(np.array([[0.5, 0.52, 0.54], [0.7, 0.71, 0.72]]), [(0, 1)], Rule(0.01))
+    shown = without_test(replace(compared, shown_at=2, decided_early=True), "one common seed")
+    assert (shown.verdict, shown.reason, shown.shown_at, shown.decided_early) == (
+        "not tested",
+        "one common seed",
+        None,
+        False,
+    )
+    assert shown.diff.value == compared.diff.value
+    assert all(
+        math.isnan(x) for x in (shown.p, shown.p_adjusted, shown.detectable, shown.adjusted.low, shown.diff.high)
+    )
