@@ -134,6 +134,7 @@ def test_what_can_be_read_in_two_ways_or_in_none_is_refused(frame, asked, said):
         ("semicolons.csv", "method;seed;score\na;0;1\n", "expected commas, or tabs in a .tsv"),
         ("empty.csv", "", "holds no runs"),
         ("runs.jsonl", "{\n", "cannot be read"),
+        ("list.jsonl", '{"m": "a", "acc": 1}\n{"m": "a", "acc": [2]}\n', "'[2]' in row 2 is not a number"),
         ("runs.parquet", "method\n", "cannot be read"),
         ("runs.xlsx", "", "save a table as .csv"),
     ],
@@ -142,7 +143,8 @@ def test_a_file_of_another_format_is_one_line(tmp_path, refused, name, content, 
     if name.endswith(".parquet") and not importlib.util.find_spec("pyarrow"):
         pytest.skip("reading Parquet needs pyarrow")
     (tmp_path / name).write_text(content)
-    assert said in refused(tmp_path / name)
+    flags = ("--metric", "acc", "--factor", "m", "--unpaired") if name == "list.jsonl" else ()
+    assert said in refused(tmp_path / name, *flags)
 
 
 @pytest.mark.parametrize(

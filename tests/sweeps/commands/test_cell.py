@@ -51,6 +51,7 @@ def test_the_cells_of_a_planned_array_train_every_run_once(stubbed, scripted, vi
     status, out, err = vit_sweep(*words)
     start = "6 runs, 6 left\nsbatch --array=0-5 array.sh\nin array.sh: vit-sweep cell "
     assert status == 0 and out.startswith(start) and not engine.tried, err
+    assert vit_sweep(*words, "--seeds", 1)[1].startswith("6 runs, 2 left\nsbatch --array=0-1 array.sh\n")
     tree = read_study(stubbed.dir)
     for index, run in enumerate(tree["runs"]):
         assert vit_sweep("cell", stubbed.dir, "--index", index)[1].startswith(f"{run['run']}: finished, test/acc ")
