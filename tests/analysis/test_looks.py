@@ -120,6 +120,15 @@ def test_a_difference_that_a_later_look_does_not_show_is_said_with_the_seeds_tha
     assert "undecided (shown at 5 seeds)" in write.make(study_document(results))["report.md"].decode()
 
 
+@pytest.mark.parametrize("finished", [5, 10])
+def test_a_difference_that_the_first_of_two_looks_shows_is_said_to_be_early(finished, tmp_path):
+    study = read_folder(study_at(tmp_path, finished, looks=[5, 10], spread=0.001))
+    runs = study.runs.assign(**{"test/acc": study.runs["test/acc"] + 0.2 * (study.runs["variant"] == "learned-1d")})
+    results = analyze(replace(study, runs=runs))
+    assert results.comparisons.versus["learned-1d"].verdict == "better"
+    assert ("at an early look" in answer(results)) == (finished == 5)
+
+
 def test_beyond_the_last_look_there_are_no_new_verdicts(tmp_path):
     results = results_at(tmp_path, 10, looks=[4, 8], spread=0.03)
     assert {compared.n for compared in results.comparisons.pairs.values()} == {8}
