@@ -51,30 +51,6 @@ const hide = () => {
     .map((part) => part.dataset.variant);
 };
 addEventListener("load", () => {
-  const bottom = (selector) => document.querySelector(selector).getBoundingClientRect().bottom;
-  const beyond = [...document.querySelectorAll("main *, header *")].filter((part) => part.getBoundingClientRect().right > innerWidth + 1 && !part.closest(".box, pre, nav"));
-  const rows = [...document.querySelectorAll("#table-variants tbody .bar")];
-  const colours = (selector, name) => [...document.querySelectorAll(selector)].map((part) => getComputedStyle(part)[name]);
-  document.body.dataset.probe = JSON.stringify({wide: document.documentElement.scrollWidth - innerWidth, beyond: beyond.map((part) => part.outerHTML.slice(0, 80)),
-    answer: bottom(".headline p"), forest: bottom("#table-variants"), bars: rows.filter((row) => row.offsetWidth > 100 && row.querySelector("svg").getBoundingClientRect().height > 20).length,
-    paper: getComputedStyle(document.body).backgroundColor,
-    marks: [...new Set([...colours(".bar line", "stroke"), ...colours(".bar .run", "fill"), ...colours(".bar svg", "color")])]});
-});</script></body>"""
-PROBE = """<script>
-const shown = (selector) => [...document.querySelectorAll(selector)].filter((part) => part.offsetHeight);
-const hide = () => {
-  const figure = document.querySelector("#figure-curves"), name = figure.querySelector(".switch[data-variant='1']");
-  name.dispatchEvent(new MouseEvent("click"));
-  return [...figure.querySelectorAll("[data-variant]")].filter((part) => getComputedStyle(part).visibility === "hidden")
-    .map((part) => part.dataset.variant);
-};
-const filter = () => {
-  const field = document.querySelector("#runs input");
-  field.value = "sinusoidal";
-  field.dispatchEvent(new Event("input"));
-  return [...document.querySelectorAll("#table-runs tbody tr")].filter((row) => row.offsetHeight).map((row) => row.cells[0].textContent);
-};
-addEventListener("load", () => {
   const table = document.querySelector("#table-variants"), head = table.tHead.rows[0].cells[2];
   head.querySelector("button").click();
   const column = [...table.tBodies[0].rows].map((row) => row.cells[0].textContent.trim());
