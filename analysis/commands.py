@@ -16,7 +16,7 @@ from analysis.runs.read import has_plan, is_imported, locate, read, read_each, s
 from analysis.runs.runs import ENDED, Runs
 from analysis.runs.table import TABLE, file_of
 from analysis.words import plain
-from analysis.write.document import Document
+from analysis.write.document import Document, Section
 from experiments.errors import UserError, first_few, plural, say
 from experiments.metric import known_metrics
 from vit.registry import REGISTRY
@@ -104,28 +104,27 @@ def _check_number(parts: Mapping[str, Runs], name: str, options: ReportOptions) 
 
 def _gate(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.gate import gate
+    from analysis.report import study_sections
 
     (findings,) = results.values()
     status, said = gate(findings, options.gate or "")
-    _say_warnings(results)
+    _say_warnings(findings, study_sections(findings))
     return status, [said]
 
 
-def _say_warnings(results: Mapping[str, Findings]) -> None:
-    """Print the warnings that a report of each study would have, but for the notes that are printed already."""
-    from analysis.outputs.as_json import warning_texts
-    from analysis.report import study_document
-
-    for findings in results.values():
-        notes = warning_texts(study_document(findings).warnings)
-        say(*(f"Note: {note}" for note in notes if note not in findings.study.notes), error=True)
+def _say_warnings(findings: Findings, sections: Sequence[Section]) -> None:
+    """Print the warnings of a study, but for its notes, which are printed already."""
+    texts = [warning.text for section in sections for warning in section.warnings]
+    say(*(f"Note: {text}" for text in texts if text not in findings.study.notes), error=True)
 
 
 def _table(results: Mapping[str, Findings], options: ReportOptions) -> tuple[int, list[str]]:
     from analysis.outputs.paper_table import table_of, write_table
+    from analysis.questions import looks, notes
 
     assert options.table is not None
-    _say_warnings(results)
+    for findings in results.values():  # what may change a verdict; the whole report would cost more than the table
+        _say_warnings(findings, [section for ask in (notes, looks) if (section := ask.question(findings))])
     write_table(table_of(results, options.columns, options.spread, typed=options.table.suffix == ".tex"), options.table)
     return 0, [str(options.table)]
 

@@ -1,7 +1,7 @@
 """The comparisons of a study as data, for scripts and for programs that search: `vit-report STUDY --json`."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from analysis.findings import Findings
@@ -10,8 +10,6 @@ from analysis.findings.policy import Policy
 from analysis.outputs.across import across_rows
 from analysis.report import study_sections, warnings
 from analysis.verdicts import ALPHA, Comparison, Estimate
-from analysis.words import plain
-from analysis.write.document import Warn
 
 SCHEMA = 1
 SHARED = ("schema", "metric", "lower_is_better", "baseline", "margin", "level")  # equal on all datasets
@@ -35,7 +33,7 @@ def as_dict(findings: Findings) -> dict[str, Any]:
         "level": 1 - ALPHA,
         "family": policy.family,
         "look": {"planned": list(looks.plan), "look": len(looks.seeds), "next": looks.next} if looks else None,
-        "warnings": warning_texts(warnings(study_sections(findings))),
+        "warnings": [warning.text for warning in warnings(study_sections(findings))],
         "variants": [
             {
                 "variant": row.variant,
@@ -50,11 +48,6 @@ def as_dict(findings: Findings) -> dict[str, Any]:
             for pair in findings.pairs
         ],
     }
-
-
-def warning_texts(warnings: Iterable[Warn]) -> list[str]:
-    """The warnings of a report as lines of text."""
-    return [plain(f"{warning.line} {warning.detail}") for warning in warnings]
 
 
 def across_dict(studies: Mapping[str, Findings]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from analysis.findings.columns import difference
 from analysis.findings.conduct import record_looks
 from analysis.options import ReportOptions, names_of
 from analysis.outputs.across import document_of
-from analysis.outputs.as_json import across_dict, as_dict, warning_texts
+from analysis.outputs.as_json import across_dict, as_dict
 from analysis.outputs.paper_table import table_of
 from analysis.questions.results import forests
 from analysis.runs.by_dataset import by_dataset
@@ -74,7 +74,7 @@ class Results:
     @property
     def warnings(self) -> list[str]:
         """What the report warns of."""
-        return warning_texts(self._document.warnings)
+        return [warning.text for warning in self._document.warnings]
 
     @property
     def runs(self) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from analysis.figures.style import Plot
+from analysis.words import plain
 from analysis.write.table import Table
 
 
@@ -45,6 +46,11 @@ class Warn:
     detail: str = ""
     topic: str = ""
     changes: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return plain(f"{self.line} {self.detail}")
 
 
 def about(topic: str, warnings: Iterable[Warn], changes: bool = False) -> list[Warn]:

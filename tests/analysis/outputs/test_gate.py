@@ -55,6 +55,13 @@ def test_values_that_do_not_tell_are_refused(rows, said, tmp_path, vit_report):
     assert status == 2 and said in err
 
 
+def test_a_table_for_a_paper_comes_with_the_notes_that_may_change_a_verdict(tmp_path, vit_report):
+    file = write(tmp_path, [row for row in PAIRED if row[:2] != ("new", 3)])
+    flags = ("--metric", "acc", "--factor", "method", "--table", tmp_path / "methods.md")
+    status, out, err = vit_report(file, *flags)
+    assert (status, out) == (0, f"{tmp_path}/methods.md\n") and "Note: new has 4 of 5 seeds: no result of 3." in err
+
+
 def test_a_gate_has_the_names_of_the_report(tmp_path, vit_report):
     swapped = ("--rename", "old=new", "--rename", "new=old")
     flags = ("--metric", "acc", "--factor", "method", *swapped, "--gate", "old better than new")
