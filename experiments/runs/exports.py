@@ -148,8 +148,9 @@ def why_no_model(run_dir: Path) -> str:
 
 def _difference(study: Study, runs: Iterable[ReusedRun]) -> str:
     """In what the runs of a source differ from the planned one that is nearest."""
-    theirs = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in runs]
-    ours = [dict(flatten(run.config.model_dump(exclude={"seed", "eval"}))) for run in study.variants.values()]
+    apart: Any = {"seed": True, "eval": True, "data": {"root", "download"}}
+    theirs = [dict(flatten(run.config.model_dump(exclude=apart))) for run in runs]
+    ours = [dict(flatten(run.config.model_dump(exclude=apart))) for run in study.variants.values()]
     pairs = ((planned, other) for planned in ours for other in theirs)
     paths = min(([path for path in a if a[path] != b[path]] for a, b in pairs), key=len, default=None)
     if paths is None:
