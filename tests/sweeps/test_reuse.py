@@ -160,7 +160,10 @@ def test_what_is_measured_beside_the_metric_does_not_count_and_other_settings_do
 
     assert said("--eval.max-shift", 2) == "reused: 8 of 10 runs of export"
     assert said("--data.root", "elsewhere") == "reused: 8 of 10 runs of export"
-    assert said("--data.root", "elsewhere", "--train.epochs", 3) == "reused: 0 of 10 runs of export: it differs in train.epochs"
+    assert (
+        said("--data.root", "elsewhere", "--train.epochs", 3)
+        == "reused: 0 of 10 runs of export: it differs in train.epochs"
+    )
     assert said("--seeds", "7,8") == "reused: 0 of 10 runs of export: it has other seeds, or no test/acc"
 
 
