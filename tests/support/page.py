@@ -125,7 +125,7 @@ def kinds(_, row):
     if names := POOLED.get(row[0]):
         site = ",model.pos_site=stem" * (row[0] == "learned-2d")
         over = pool({n: results(n) for n in names}, f"{KIND}={row[0]}{site} - {KIND}=learned-1d{site}").studies
-        cells.append(points([100 * over.value, 100 * over.low, 100 * over.high]))
+        cells.append(points([100 * over.value, 100 * over.low, 100 * over.high]) + " *" * (over.low * over.high < 0))
     return [row[0], *cells, *["–"] * (6 - len(cells))]
 
 
