@@ -227,7 +227,7 @@ def test_larger_images():
     gained = 100 * (runs["test/acc@48px/interpolated"] - runs["test/acc@48px"])
     low, high = stats.ttest_1samp(gained, 0).confidence_interval(0.95)
     assert f"interpolation gains RoPE {gained.mean():.1f} [{low:.1f}, {high:.1f}] points at 48 px" in SENTENCES
-    on_cpu = compared("larger-64-cpu", "test/acc@40px/interpolated", "rope-2d", "learned-1d")
+    on_cpu = compared("larger-64-cpu", "test/acc@40px/interpolated", "rope-2d", "learned-1d", of=28)
     assert on_cpu[1] == "undecided" and "40 px, interpolated, is undecided" in SENTENCES
 
 
