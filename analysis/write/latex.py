@@ -40,9 +40,9 @@ def table(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that LaTeX sets as it is. A character that pylatexenc does not know is a question mark."""
+    """Return text that LaTeX sets as it is. A character without a form stays: pdfLaTeX names it, XeLaTeX sets it."""
     text = printable(re.sub(r"\s+", " ", text))
-    shown: str = unicode_to_latex(text, unknown_char_policy="replace", unknown_char_warning=False)
+    shown: str = unicode_to_latex(text, unknown_char_warning=False)
     return re.sub(r"^(\[|\*)", r"{\1}", shown)  # after \\, these are an argument
 
 
