@@ -168,8 +168,22 @@ def interaction(*inits, without=""):
     return stats.f.sf(ratio, *freedom)
 
 
-def test_other_initial_weights_than_timms_are_better_for_each_kind():
+def test_of_ten_pairs_of_kinds_how_many_have_one_verdict_with_all_initial_weights():
     kinds = ("none", "sinusoidal", "learned-1d", "learned-2d", "rope-2d")
+    pairs = [(a, b) for i, a in enumerate(kinds) for b in kinds[i + 1 :]]
+    words = [
+        [
+            compared("init-cifar10", "", f"init={init}, pos_embed={a}", f"init={init}, pos_embed={b}")[1]
+            for a, b in pairs
+        ]
+        for init in ("torch", "xavier", "timm")
+    ]
+    verdicts = dict(zip(pairs, zip(*words)))
+    assert all(of == ("worse",) * 3 for (a, _), of in verdicts.items() if a == "none")
+    others = {pair: of for pair, of in verdicts.items() if pair[0] != "none"}
+    assert [*others.values()].count(("undecided",) * 3) == 4
+    differ = [pair[0] for pair, of in others.items() if of == ("worse", "undecided", "undecided")]
+    assert differ == 2 * ["sinusoidal"] and "eight have one verdict with all three (four worse, four und" in SENTENCES
     gains = [
         compared("init-cifar10", "", f"init={init}, pos_embed={kind}", f"init=timm, pos_embed={kind}")
         for init in ("torch", "xavier")
