@@ -9,7 +9,7 @@ from analysis.words import GREEK, math_parts, plain
 from analysis.write.table import Column, Shown, Table, label_lines
 from experiments.errors import printable
 
-HEAD = r"% written by vit-report --table, which replaces the whole file; needs \usepackage{booktabs}"
+HEAD = r"% written by vit-report --table, which replaces the whole file; needs \usepackage{amsmath,booktabs}"
 MARKS = {
     **{"†": r"$^\dagger$", "‡": r"$^\ddagger$", "×": r"$\times$"},
     **{"▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "■": r"\rule{1ex}{1ex}"},

@@ -132,7 +132,7 @@ def test_the_tables_of_a_report_compile_in_latex(tmp_path):
     tables = [table for folder in folders for table in study_document(analyze(read(str(folder)))).as_shown().tables]
     body = "\n".join(map(latex.table, tables))
     assert not re.search(r"U\+[0-9A-F]{4}", body)
-    pdflatex.log_of(body, tmp_path)
+    pdflatex.compiles(body, tmp_path)
 
 
 def test_columns_without_a_text_are_left_out_but_stay_in_the_csv():
