@@ -9,7 +9,7 @@ from analysis.words import GREEK, math_parts, plain
 from analysis.write.table import Column, Shown, Table, label_lines
 from experiments.errors import printable
 
-HEAD = r"% written by vit-report --table, which replaces the whole file; needs \usepackage{amsmath,booktabs}"
+HEAD = r"% written by vit-report --table, which replaces it; needs \usepackage{amsmath,booktabs}; ?: no form in LaTeX"
 MARKS = {
     **{"†": r"$^\dagger$", "‡": r"$^\ddagger$", "×": r"$\times$"},
     **{"▲": r"$\bigtriangleup$", "▼": r"$\bigtriangledown$", "■": r"\rule{1ex}{1ex}"},
@@ -40,9 +40,9 @@ def table(table: Table) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return text that LaTeX sets as it is. A character without a form stays: pdfLaTeX names it, XeLaTeX sets it."""
+    """Return text that LaTeX sets as it is. A character that pylatexenc does not know is a question mark."""
     text = printable(re.sub(r"\s+", " ", text))
-    shown: str = unicode_to_latex(text, unknown_char_warning=False)
+    shown: str = unicode_to_latex(text, unknown_char_policy="replace", unknown_char_warning=False)
     return re.sub(r"^(\[|\*)", r"{\1}", shown)  # after \\, these are an argument
 
 

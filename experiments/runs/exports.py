@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from experiments.compared import Compared
-from experiments.config import SETTINGS, RunConfig, flatten, override, run_id
+from experiments.config import SETTINGS, RunConfig, flatten, override, run_id, unplaced
 from experiments.errors import UserError, first_few, first_line, plural
 from experiments.files import RecordError, read_bytes, read_json
 from experiments.metric import is_metric
@@ -148,11 +148,10 @@ def why_no_model(run_dir: Path) -> str:
 
 def _difference(study: Study, runs: Iterable[ReusedRun]) -> str:
     """In what the runs of a source differ from the planned one that is nearest."""
-    apart: Any = {"seed": True, "eval": True, "data": {"root", "download"}}
-    theirs = [dict(flatten(run.config.model_dump(exclude=apart))) for run in runs]
-    ours = [dict(flatten(run.config.model_dump(exclude=apart))) for run in study.variants.values()]
+    theirs = [unplaced(dict(flatten(run.config.model_dump(exclude={"seed", "eval"})))) for run in runs]
+    ours = [unplaced(dict(flatten(v.config.model_dump(exclude={"seed", "eval"})))) for v in study.variants.values()]
     pairs = ((planned, other) for planned in ours for other in theirs)
-    paths = min(([path for path in a if a[path] != b[path]] for a, b in pairs), key=len, default=None)
+    paths = min(([path for path in a if a[path] != b.get(path)] for a, b in pairs), key=len, default=None)
     if paths is None:
         return "it has no finished run that this version can read"
     return f"it differs in {first_few(paths)}" if paths else f"it has other seeds, or no {study.metric}"

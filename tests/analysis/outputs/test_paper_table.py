@@ -125,10 +125,11 @@ def datasets(folder, number, names=("sgd", "adam", "sam")):
 @pytest.mark.parametrize(
     "table",
     [
+        lambda folder: [REFERENCE / "table-8-64", "--columns", "variant,test/acc,difference"],
         lambda folder: [REFERENCE / "table-8-64", "--rename", "learned-1d, stem=$L_1$"],
         lambda folder: grid(folder),
         lambda folder: datasets(folder, 12),
-        lambda folder: datasets(folder, 2, ("é ± α → “x” 10⁻³", "ø‑net, ≈ łódź", "½")),
+        lambda folder: datasets(folder, 2, ("é ± α → “x” 10⁻³", "ø‑net, ≈ łódź", "ế ★ ½")),
         lambda _: ["across", *(REFERENCE / name / "positions" for name in ("digits", "mnist-small")),
                    "--columns", "variant,digits,mnist"],
     ],
