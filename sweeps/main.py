@@ -7,11 +7,11 @@ from typing import NoReturn
 
 from experiments.cli import Parser, run_command
 from experiments.errors import UserError
-from sweeps.commands import cell, run, show, status, tune, wandb_sweep
+from sweeps.commands import cell, run, status, studies, tune, wandb_sweep
 from sweeps.commands.arguments import PROG
 from vit.registry import did_you_mean
 
-MODULES = (show, run, tune, cell, status, wandb_sweep)  # in the order of --help
+MODULES = (studies, run, tune, cell, status, wandb_sweep)  # in the order of --help
 RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again continues the work
 
 

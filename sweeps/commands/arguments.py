@@ -42,7 +42,7 @@ def add_study_command(
     `tuned`: whether the command takes the settings that `vit-sweep tune` found for each variant, and runs of others.
     """
     usage = f"{PROG} {name} STUDY|FILE.yaml [--preset NAME] [--seeds N] [--out DIR] [--SETTING VALUE ...] {options}"
-    command: argparse.ArgumentParser = commands.add_parser(name, usage=usage.rstrip(), **texts)
+    command: argparse.ArgumentParser = commands.add_parser(name, usage=usage, **texts)
     command.set_defaults(execute=execute, **({} if tuned else {"tuned": NOT_TUNED, "reuse": None}))
     option = command.add_argument
     about = "a built-in study, a preset, or a YAML file (see `vit-sweep init`)"

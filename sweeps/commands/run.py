@@ -17,7 +17,7 @@ from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import Tracking, add_tracking_arguments
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
-from sweeps.commands.show import print_plan
+from sweeps.commands.studies import print_plan
 from sweeps.engines.contract import Engine
 from sweeps.study_folder import StudyFolder, the_only_driver
 from vit.registry import nearest

@@ -27,10 +27,11 @@ def test_list_names_every_study(vit_sweep):
     assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == [*FILES, "Each"]
 
 
-def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
+def test_a_dry_run_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     factors = {"model.patch_size": [2, 4], "model.embed_dim": [16, 32]}
     path = study(tmp_path, factors=factors, seeds=3, looks=[3, 6])
-    status, out, _ = vit_sweep("show", path, "--out", tmp_path, "--train.epochs", "7", "--optim.lr", "0.25")
+    changes = ("--train.epochs", "7", "--optim.lr", "0.25")
+    status, out, _ = vit_sweep("run", path, "--out", tmp_path, "--dry-run", *changes)
     assert status == 0
     assert "patch_size=4, embed_dim=32      3     0" in out
     assert "12 runs, 0 done" in out
@@ -38,13 +39,6 @@ def test_show_gives_the_grid_and_counts_what_is_done(vit_sweep, tmp_path):
     assert "train.epochs=7" in out
     assert "optim.lr=0.25" in out
     assert not (tmp_path / "mine").exists()
-
-
-def test_show_says_that_the_folder_holds_another_study(vit_sweep, tmp_path):
-    StudyFolder(tmp_path / "tiny", tiny_plan()).write("vit-sweep run tiny")
-    path = study(tmp_path, name="tiny")
-    status, out, _ = vit_sweep("show", path, "--out", tmp_path)
-    assert status == 0 and f"\nnote: {tmp_path}/tiny/study.json: holds another study: " in out
 
 
 def test_a_dry_run_counts_runs_and_epochs_without_data_or_a_gpu(vit_sweep, tmp_path, monkeypatch):
@@ -72,7 +66,10 @@ BAD = [
     (["run", "tiny.yaml", "--out", "runs", "--dry-run"], "holds another study"),
     (["run", "tiny.yaml", "--out", "folders", "--dry-run"], "study.json: cannot be read: Is a directory"),
     (["run", "mine.yaml", "--out", "link"], "out: 'link' cannot be written"),
-    (["show", "runs/tiny"], "'runs/tiny' is the folder of a study; to train what is left: vit-sweep run runs/tiny"),
+    (
+        ["tune", "runs/tiny", "--trials", "1"],
+        "'runs/tiny' is the folder of a study; to train what is left: vit-sweep run runs/tiny",
+    ),
     (["run", "runs/tiny", "--seeds", "0"], "seeds: 0 is not allowed: expected a number of seeds from 1"),
     (["run", "runs/tiny", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),

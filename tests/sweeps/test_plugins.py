@@ -68,7 +68,7 @@ def test_a_plugin_that_cannot_be_used_is_one_line_that_names_its_folder(fields, 
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        ("show", "torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
+        ("plan", "torch.zeros(cfg.", "torch.ones(cfg.nmu", "the class Mine raises AttributeError: 'ViTConfig' object"),
         ("run", "", "", "the class Mine cannot be used at 12 px: its class does not override `resized(self, cfg)`"),
     ],
 )

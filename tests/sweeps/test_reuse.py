@@ -111,7 +111,7 @@ def test_a_reused_run_has_no_model(folder):
         load_model(folder / "mine" / name)
 
 
-def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
+def test_plan_status_cell_and_a_dry_run_count_it_as_ended(folder, vit_sweep):
     study = folder / "mine"
     status, out, _ = vit_sweep("plan", study, "--seeds", 3)
     assert status == 0 and out.startswith(
@@ -123,7 +123,7 @@ def test_plan_status_cell_and_show_count_it_as_ended(folder, vit_sweep):
     status, out, err = vit_sweep("cell", study, "--index", 0, "--tracking", "off")
     first = read_study(study)["runs"][0]["run"]
     assert status == 0 and out.startswith(f"{first}: finished, test/acc ") and not (study / first).exists(), err
-    out = vit_sweep("show", folder / "mine.yaml", "--out", folder)[1]
+    out = vit_sweep("run", folder / "mine.yaml", "--out", folder, "--dry-run")[1]
     assert "10 runs, 10 done" in out and out.endswith("reused: 8 of 10 runs of export\n")
 
 

@@ -36,7 +36,7 @@ def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, vit
     change(first, second)
     changed = [first.name, *([second.name] if change is exchanged else [])]
     study = (stubbed.study, "--out", stubbed.folder)
-    for words in (("run", *study), ("run", *study, "--dry-run"), ("show", *study), ("cell", stubbed.dir, first.name)):
+    for words in (("run", *study), ("run", *study, "--dry-run"), ("cell", stubbed.dir, first.name)):
         assert f"{first}/summary.json: {reason}" in refused(*words), words
     shown = {run["run"]: run for run in json.loads(vit_sweep("status", stubbed.dir, "--json")[1])["runs"]}
     bad = [name for name, run in shown.items() if run["state"] == "unreadable"]
@@ -47,7 +47,7 @@ def test_every_command_refuses_a_record_that_is_not_that_of_its_run(stubbed, vit
     assert len(re.findall("-s0-[0-9a-f]+ +unreadable", out)) == len(bad)
 
 
-@pytest.mark.parametrize("options", [["run"], ["run", "--dry-run"], ["show"], ["wandb", "--seeds", "4"]], ids=" ".join)
+@pytest.mark.parametrize("options", [["run"], ["run", "--dry-run"], ["wandb", "--seeds", "4"]], ids=" ".join)
 def test_a_command_reads_each_record_once(stubbed, vit_sweep, monkeypatch, options):
     """Also where it notes a look, because it plans more seeds."""
     stubbed.write_plan()

@@ -19,7 +19,7 @@ def test_paired_tests_a_grid_and_looks_take_more_seeds_and_pairs_with_the_baseli
     seeds = {}
     for name, more in fields.items():
         (tmp_path / "grid.yaml").write_text(json.dumps({"name": "grid", "factors": factors, **more}))
-        status, out, _ = vit_sweep("show", tmp_path / "grid.yaml", "--out", tmp_path)
+        status, out, _ = vit_sweep("run", tmp_path / "grid.yaml", "--out", tmp_path, "--dry-run")
         assert status == 0
         seeds[name] = int(re.search(r", about (\d+) if it is 1 of the margin", " ".join(out.split()))[1])
     assert seeds["baseline"] < seeds["no grid"] < seeds["plain"] < seeds["looks"] <= seeds["paired"]

@@ -97,7 +97,7 @@ def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(
         assert vit_sweep("plan", study, "--out", study.parent / str(number), *words)[0] == 0
         plan = Study.read(study.parent / str(number) / "mine").configured()
         assert tuple(run.config.optim.lr for run in plan.variants.values()) == expected
-    status, _, err = vit_sweep("show", study, "--optim.lr", "0.1")
+    status, _, err = vit_sweep("plan", study, "--optim.lr", "0.1")
     assert status == 2 and "optim.lr: is not allowed without --tuned none: " in err
 
     def train(plan, *_):

@@ -1,4 +1,4 @@
-"""`vit-sweep list`, `show` and `init`: the built-in studies, the grid of one study, an example of a study file."""
+"""`vit-sweep list` and `init`: the built-in studies, an example of a study file; and the grid of one study."""
 
 import argparse
 import math
@@ -9,12 +9,11 @@ from typing import Any
 
 from experiments.compared import MOST_PAIRS
 from experiments.config import flatten
-from experiments.errors import UserError, format_level, plural, say
+from experiments.errors import format_level, plural, say
 from experiments.metric import Metric
 from experiments.presets import preset
 from experiments.runs.exports import counted
 from experiments.study import Study
-from sweeps.commands.arguments import add_study_command, out_dir, parse_plan
 from sweeps.plan import FILES, load_study
 from sweeps.study_folder import StudyFolder
 
@@ -23,17 +22,9 @@ EXAMPLE = Path(__file__).parents[1] / "example.yaml"
 
 
 def add(commands: Any) -> None:
-    """Add `list`, `show` and `init`."""
+    """Add `list` and `init`."""
     command = commands.add_parser("list", help="list the built-in studies", description="List the built-in studies.")
     command.set_defaults(execute=list_studies)
-    add_study_command(
-        commands,
-        "show",
-        show,
-        "",
-        help="show the grid of a study and what is done",
-        description="Show the factors, the variants and the number of finished runs of a study.",
-    )
     description = "Print a commented example of a study file, with every field: vit-sweep init > study.yaml."
     command = commands.add_parser("init", help="print an example of a study file", description=description)
     command.set_defaults(execute=print_example)
@@ -52,18 +43,6 @@ def list_studies(arguments: argparse.Namespace, _: str) -> int:
 def print_example(arguments: argparse.Namespace, _: str) -> int:
     """Print the example of a study file."""
     say(*EXAMPLE.read_text(encoding="utf-8").splitlines())
-    return 0
-
-
-def show(arguments: argparse.Namespace, _: str) -> int:
-    """Print the grid of a study and what is done."""
-    plan = parse_plan(arguments)
-    folder = StudyFolder.read(plan, out_dir(arguments) / plan.name)
-    print_plan(folder)
-    try:
-        assert folder.whole
-    except UserError as error:
-        say(f"note: {error}")
     return 0
 
 
