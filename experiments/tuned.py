@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 CHOSEN = ("trial", "settings", "val_acc")  # of the best trial of a variant
-EDGE = 0.05  # share of a range, on its scale, that counts as its edge
 
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
@@ -39,17 +37,6 @@ class Range(_Part):
         """The lowest and the highest value of a range without choices."""
         assert self.low is not None and self.high is not None
         return self.low, self.high
-
-    def edge(self, value: Any) -> Literal["lower", "upper"] | None:
-        """The end of the range that a value is at or near. An end at 0 is no edge: there is nothing below."""
-        if self.choices is not None:
-            return None
-        scale = math.log if self.log else float
-        low, high = map(scale, self.ends)
-        share = (scale(value) - low) / (high - low)
-        if share > 1 - EDGE:
-            return "upper"
-        return "lower" if share < EDGE and self.ends[0] > 0 else None
 
 
 class TunedVariant(_Part):

@@ -56,7 +56,7 @@ def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float
     `names`: variant -> its brief name, in order. `means`: those that are known.
     """
     colours, coloured = palette(), list(names)
-    if len(names) > len(colours):
+    if len(names) > len(colours) + 1:  # the baseline needs none
         by_mean = sorted((v for v in names if v in means and v != baseline), key=means.__getitem__)
         half = len(colours) // 2
         extremes = {baseline, *by_mean[: half - 1], *by_mean[-half:]}

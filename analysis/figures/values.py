@@ -112,26 +112,30 @@ def draw_along(
 
 
 @style()
-def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styles: Styles) -> Drawing:
+def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styles: Styles, curve: bool) -> Drawing:
     """Draw every trial of a tuning against the setting that the axis calls `name`.
 
     `trials`: columns variant, x, y (the metric), status, tip. Marks are hollow for trials that were stopped early, and
-    large for those with status "chosen".
+    large for those with status "chosen". `curve`: join those that have finished.
     """
     import seaborn
 
     figure, (axes,) = panels(2.8)
     handles = {}
     for variant in styles.coloured:
-        (colour, marker, _), rows = styles.by_variant[variant], trials[trials["variant"] == variant].dropna(subset="y")
+        (colour, marker, dashes), rows = (
+            styles.by_variant[variant],
+            trials[trials["variant"] == variant].dropna(subset="y"),
+        )
         if not rows.empty:
-            look = {"color": colour, "marker": marker, "s": rows["status"].map({"chosen": 100}).fillna(20)}
+            look = {"color": colour, "marker": marker, "s": rows["status"].map({"chosen": 70}).fillna(20)}
             seaborn.scatterplot(x=rows["x"], y=rows["y"] * metric.scale, ec=colour, ax=axes, **look)
             handles[variant] = marks = axes.collections[-1]
             marks.set_facecolor(["none" if status == "pruned" else colour for status in rows["status"]])
-            identify(
-                [marks], f"{styles.id(variant)}-trials", [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]]
-            )
+            ended = rows[rows["status"] == "finished"].sort_values("x").iloc[: None if curve else 0]
+            lines = axes.plot(ended["x"], ended["y"] * metric.scale, color=colour, ls=dashes, lw=1.2)
+            tips = [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]]
+            identify([marks, *lines], f"{styles.id(variant)}-trials", tips)
     if log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from analysis import words
+from analysis.figures.drawing import ONLY_COLOURED
 from analysis.figures.style import Plot
 from analysis.figures.values import draw_trials
 from analysis.findings import Findings
@@ -75,15 +76,18 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
     choices = pd.DataFrame(chosen, columns=["variant", "x", "y", "status", "tip"])
     drawn = pd.concat([trials.assign(x=trials[path], y=trials[metric], tip=tips), choices])
     axis, log = "peak learning rate" if path == "optim.lr" else _name(path), plan.space[path].log
-    settings = {v: plan.variants[v].settings for v in findings.variants.brief if v in plan.variants}
-    ends = [findings.variants.brief[v] for v in settings if plan.space[path].edge(settings[v][path])]
+    tried = trials.groupby("variant")[path].agg(["min", "max"]).T
+    chosen_of = {v: plan.variants[v].settings[path] for v in findings.variants.brief if v in plan.variants}
+    ends = [findings.variants.brief[v] for v, value in chosen_of.items() if value and value in tried[v].to_numpy()]
     inside = f"At an end of what was tried: {words.names(ends)}." if ends else "None is at an end of what was tried."
     caption = (
         f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
         f"{inside} Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation "
         "accuracy. Trials that diverged have none."
     )
-    return Plot("tuning", lambda: draw_trials(drawn, axis, log, metric, styles), caption)
+    caption += " Lines join finished trials." * (curve := len(plan.space) == 1)
+    caption += f" {ONLY_COLOURED}" * bool(styles.note)
+    return Plot("tuning", lambda: draw_trials(drawn, axis, log, metric, styles, curve), caption)
 
 
 def _tip(plan: Tuned, trial: dict[Any, Any]) -> str:

@@ -128,7 +128,8 @@ def tuned_by_study(folder: Path, plan: Study) -> Tuned:
         trials[variant.variant].append(trial)
     if missing := [label for label, of_variant in trials.items() if not of_variant]:
         raise UserError(f"--tuned: {folder}: has no runs of {missing[0]!r}")
-    space = {path: _range(levels) for path, levels in further.items()}
+    tried = [trial.settings for of_variant in trials.values() for trial in of_variant]  # those of `extra`, too
+    space = {path: _range([settings[path] for settings in tried]) for path in further}
     study = plan.changed(base=grid.base)
     return make_tuned(TuningPlan(study, space, max(map(len, trials.values())), "grid", "none", len(grid.seeds)), trials)
 
@@ -137,6 +138,7 @@ def _key(levels: dict[str, Any]) -> str:
     return str(sorted(levels.items()))
 
 
-def _range(levels: list[Any]) -> Range:
+def _range(tried: list[Any]) -> Range:
+    levels = [level for place, level in enumerate(tried) if level not in tried[:place]]
     numbers = all(isinstance(level, int | float) and level > 0 for level in levels) and len(levels) > 1
     return Range(low=min(levels), high=max(levels), log=True) if numbers else Range(choices=levels)

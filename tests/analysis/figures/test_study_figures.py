@@ -79,10 +79,12 @@ def test_trials_are_filled_hollow_where_stopped_and_large_where_chosen():
     rows = [(0.001, 0.5, "finished"), (0.01, 0.7, "finished"), (0.1, 0.2, "pruned"), (1.0, math.nan, "diverged")]
     trials = pd.DataFrame([*rows, (0.01, 0.7, "chosen")], columns=["x", "y", "status"]).assign(variant="a", tip="tip")
     styles = styles_of({"a": "a", "b": "b"}, "b", {})
-    figure = draw_trials(trials, "rate", True, Metric("val/acc"), styles)
+    figure = draw_trials(trials, "rate", True, Metric("val/acc"), styles, True)
     (marks,) = figure.axes[0].collections
     assert marks.get_offsets().tolist() == [[0.001, 50], [0.01, 70], [0.1, 20], [0.01, 70]]
     assert list(marks.get_facecolor()[:, 3]) == [1, 1, 0, 1] and marks.get_sizes()[3] > max(marks.get_sizes()[:3])
+    (line,) = figure.axes[0].lines
+    assert line.get_xydata().tolist() == [[0.001, 50], [0.01, 70]]
     assert figure.tips == {"v0-trials-0": ("a, tip",) * 4}
 
 
@@ -132,6 +134,8 @@ def test_with_many_variants_only_the_best_and_worst_have_a_colour():
     names = {f"v{index}": f"v{index}" for index in range(20)}
     coloured = styles_of(names, "v9", {name: 0.02 * place for place, name in enumerate(names)}).coloured
     assert len(coloured) == len(style.PALETTE) and {"v0", "v1", "v9", "v18", "v19"} < set(coloured)
+    nine = dict(list(names.items())[:9])
+    assert styles_of(nine, "v0", {}).coloured == [*nine]  # a colour for each of eight; the baseline needs none
 
 
 def test_long_names_that_differ_in_the_middle_stay_different():

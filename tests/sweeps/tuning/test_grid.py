@@ -19,6 +19,7 @@ RATES = [0.003, 0.03, 0.0003]
 GRID = {
     "name": "rates",
     "factors": {"optim.lr": RATES, **MINE["factors"]},
+    "extra": [{"model.pool": "gap", "optim.lr": 0.3}],
     "seeds": [7, 8],
     "base": BASE,
     "metric": "val/acc",
@@ -60,7 +61,7 @@ def records(folder) -> pd.DataFrame:
 
 def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images(run, tmp_path):
     tried = records(tmp_path / "rates")
-    assert len(tried) == 12 and tried["test/acc"].isna().all()
+    assert len(tried) == 14 and tried["test/acc"].isna().all()
     status, _, err = run(MINE, "--tuned", tmp_path / "rates")
     assert status == 0, err
     means = tried.groupby(["pool", "lr"])[["val/acc", "val/loss"]].mean()
@@ -69,16 +70,15 @@ def test_each_variant_is_trained_with_the_rate_that_is_best_on_validation_images
     assert (
         len(trained) == 4 and (trained["lr"] == trained["pool"].map(best)).all() and trained["test/acc"].notna().all()
     )
-    assert {trial.variant: trial.seeds for trial in read_tuned(tmp_path / "mine" / STUDY).trials} == {
-        "cls": {7, 8},
-        "gap": {7, 8},
-    }
+    tuned = read_tuned(tmp_path / "mine" / STUDY)
+    assert tuned.space["optim.lr"].ends == (0.0003, 0.3)  # `extra` counts
+    assert {trial.variant: trial.seeds for trial in tuned.trials} == {"cls": {7, 8}, "gap": {7, 8}}
 
 
 def test_a_study_that_cannot_choose_is_refused_in_one_line(run, tmp_path, scripted):
     scripted()
     other = {"name": "other", "metric": "test/acc", "seeds": [7], "factors": {"optim.lr": [0.003], **MINE["factors"]}}
-    run(GRID | other)
+    run(GRID | other | {"extra": []})
 
     def refused(said: str, tried: str = "rates", **changes):
         status, _, err = run(MINE | changes, "--tuned", tmp_path / tried)
