@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from experiments.config import RunConfig, changed_settings, run_id
-from experiments.errors import first_line, format_level
+from experiments.errors import UserError, first_line, format_level
 from experiments.files import RecordError
 from experiments.metric import EXPECTED, LARGEST, MAX_MARGIN, SMALLEST, Metric, is_metric
 from experiments.tuned import Tuned
@@ -276,7 +276,7 @@ def variant_name(factors: Iterable[str], levels: Iterable[str]) -> str:
 def baseline_of(baseline: Any, variants: Mapping[str, Levels]) -> str:
     """The variant that a baseline gives by its label, its level or its levels; the first where nothing is given.
 
-    `variants`: label -> its levels. Raises `ValueError` where none or several have these levels.
+    `variants`: label -> its levels. Raises `UserError` where none or several have these levels.
     """
     if baseline is None:
         return next(iter(variants))
@@ -287,5 +287,5 @@ def baseline_of(baseline: Any, variants: Mapping[str, Levels]) -> str:
     labels = having if texts else [label for label in variants if label == name]
     if len(labels) != 1:
         problem = "matches several variants" if labels else "is not a variant"
-        raise ValueError(f"baseline: {name!r} {problem}; {nearest(name, labels or variants)}")
+        raise UserError(f"baseline: {name!r} {problem}; {nearest(name, labels or variants)}")
     return labels[0]

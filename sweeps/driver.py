@@ -7,14 +7,12 @@ records.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections import Counter, deque
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
 from experiments.compared import RunSpec
-from experiments.errors import UserError, duration_text
+from experiments.errors import UserError
 from experiments.files import RecordError, own_folder, write_text
 from experiments.metric import Metric
 from experiments.runs import record
@@ -25,8 +23,6 @@ from sweeps.progress import ProgressDisplay, result_text
 
 ATTEMPTS = 3  # at a run in one command; then it has failed
 FAILURES = 3  # of different runs, without a success in between, after which a worker stops: the machine may be at fault
-HUNG_SECONDS = 600.0  # without an epoch, at least, after which a worker hangs: it is stopped
-HUNG_EPOCHS = 10  # and at least as long as so many of its longest epoch
 POLL_SECONDS = 1.0
 
 
@@ -53,36 +49,20 @@ class Source(Protocol):
         """The last attempt of this command at a run has ended without a record."""
 
 
-@dataclass
-class Assigned:
-    """What a worker has to do: `cohorts`, of which it trains the first."""
-
-    cohorts: deque[list[RunSpec]] = field(default_factory=deque)
-    since: float = 0.0  # time of its last epoch
-    longest: float = 0.0  # seconds of its longest one; 0: none yet
-
-
 class Driver:
     """Trains the runs of a source. `failed`: run -> the error of its last attempt, of those that were given up."""
 
     def __init__(
-        self,
-        source: Source,
-        engine: Engine,
-        task: Task,
-        display: ProgressDisplay,
-        metric: str,
-        tracker: Tracker | None = None,
+        self, source: Source, engine: Engine, task: Task, display: ProgressDisplay, metric: str, tracker: Tracker
     ) -> None:
         self.source, self.engine, self.task, self.display = source, engine, task, display
         self.tracker = tracker
         self.metric = Metric(metric)  # whose value the progress shows for each run that has ended
-        self.assigned: dict[Worker, Assigned] = {}
+        self.assigned: dict[Worker, deque[list[RunSpec]]] = {}  # its cohorts, of which it trains the first
         self.attempts, self.failed = Counter[str](), dict[str, str]()
         self.failing: dict[Hashable, set[str]] = {}  # place -> the runs that failed there one after another
         self.again: set[str] = set()  # runs that have failed and wait for another attempt
         self.told: set[str] = set()  # runs of other processes that are waited for
-        engine.say = display.note
         engine.begin(task)
 
     def run(self) -> None:
@@ -93,29 +73,25 @@ class Driver:
         """
         while True:
             self._assign()
-            if not any(work.cohorts for work in self.assigned.values()) and not self.source.left:
+            if not any(self.assigned.values()) and not self.source.left:
                 return
             for worker, event in self.engine.events(POLL_SECONDS):
                 if worker in self.assigned:
                     self._take(worker, event)
-            self._stop_hung()
 
     def _assign(self) -> None:
         """Give runs to idle workers. Start workers while more runs are left than workers are idle."""
-        idle = [worker for worker, work in self.assigned.items() if not work.cohorts]
+        idle = [worker for worker, cohorts in self.assigned.items() if not cohorts]
         while self.engine.room and self.source.left > len(idle):
-            worker = self.engine.start()
-            if worker is None:
-                break
-            self.assigned[worker] = Assigned()
-            idle.append(worker)
+            idle.append(self.engine.start())
+            self.assigned[idle[-1]] = deque()
         for worker in idle:
             self._give_next(worker)
 
     def _give_next(self, worker: Worker) -> None:
         """Give the next cohort, if there is one, to a worker, which trains it after the one that it has."""
         if runs := self.source.next():
-            cohorts = self.assigned[worker].cohorts
+            cohorts = self.assigned[worker]
             cohorts.append(runs)
             worker.train(runs)
             if len(cohorts) == 1:
@@ -123,15 +99,14 @@ class Driver:
 
     def _begin(self, worker: Worker) -> None:
         """Take note of the cohort that a worker trains now; none if it is idle."""
-        work = self.assigned[worker]
-        work.since, work.longest = time.monotonic(), 0.0
-        runs = work.cohorts[0] if work.cohorts else []
+        cohorts = self.assigned[worker]
+        runs = cohorts[0] if cohorts else []
         self.display.begin(worker, runs, epochs_done(self.task.folder / runs[0].name) if runs else 0)
         self.again.difference_update(run.name for run in runs)
 
     def _take(self, worker: Worker, event: Event) -> None:
         """Handle what a worker tells."""
-        cohorts = self.assigned[worker].cohorts
+        cohorts = self.assigned[worker]
         if isinstance(event, Epoch):
             self._take_epoch(worker, event)
         elif isinstance(event, Done):
@@ -155,16 +130,14 @@ class Driver:
 
     def _take_epoch(self, worker: Worker, event: Epoch) -> None:
         """Take in an epoch. A worker in its last one gets its next runs, unless a sampler learns from each result."""
-        work = self.assigned[worker]
-        run, now = work.cohorts[0][event.index], time.monotonic()
-        work.since, work.longest = now, max(work.longest, now - work.since)
+        cohorts = self.assigned[worker]
+        run = cohorts[0][event.index]
         self.display.row(worker, event.row)
-        if self.tracker:
-            self.tracker.epoch(run, event.row)
+        self.tracker.epoch(run, event.row)
         prune = self.source.epoch(run, event.row)
         if self.task.asks:
             worker.answer(prune)
-        elif event.row["epoch"] >= run.config.train.epochs - 1 and len(work.cohorts) == 1:
+        elif event.row["epoch"] >= run.config.train.epochs - 1 and len(cohorts) == 1:
             self._give_next(worker)
 
     def _settle(self, run: RunSpec, reason: str, trace: str, is_locked: bool = False) -> None:
@@ -175,8 +148,7 @@ class Driver:
             summary, reason = None, str(error)
         if summary:
             self.source.ended(run, summary)
-            if self.tracker:
-                self.tracker.ended(run)
+            self.tracker.ended(run)
             self.display.ended(run, result_text(summary, self.metric))
         elif is_locked:
             self.source.give_back([run], last=True)
@@ -215,19 +187,8 @@ class Driver:
 
     def _remove(self, worker: Worker, replace: bool = True) -> None:
         """Stop a worker, and take back the runs that it has not begun."""
-        cohorts = self.assigned.pop(worker).cohorts
+        cohorts = self.assigned.pop(worker)
         worker.stop(replace=replace)
         self.display.begin(worker, [])
         for runs in reversed(cohorts):
             self.source.give_back(runs)
-
-    def _stop_hung(self) -> None:
-        """Stop workers that hang; their runs go on from the last epoch. The first epoch has no limit: it loads data."""
-        for worker, work in list(self.assigned.items()):
-            silence = time.monotonic() - work.since
-            if work.cohorts and work.longest and silence > max(HUNG_SECONDS, HUNG_EPOCHS * work.longest):
-                runs = work.cohorts[0]
-                self.display.note(
-                    f"{runs[0].name}: no epoch for {duration_text(round(silence))}; its worker hangs and is stopped"
-                )
-                self._remove(worker)

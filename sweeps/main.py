@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from experiments.cli import Parser, run_command
-from experiments.errors import UserError
 from sweeps.commands import cell, run, status, studies, tune, wandb_sweep
 from sweeps.commands.arguments import PROG
-from vit.registry import did_you_mean
 
 MODULES = (studies, run, tune, cell, status, wandb_sweep)  # in the order of --help
 RESUMES = ("run", "tune", "cell", "sync", "wandb")  # the same command again continues the work
@@ -27,9 +25,6 @@ def _body(argv: Sequence[str]) -> int:
     for module in MODULES:
         module.add(commands)
     commands.metavar = f"{{{','.join(commands.choices)}}}"
-    if argv and argv[0] not in commands.choices and not argv[0].startswith("-"):
-        hint = f"the commands are {', '.join(commands.choices)}; `{PROG} --help` describes them"
-        raise UserError(f"{argv[0]!r} is no command; {did_you_mean(argv[0], commands.choices, hint)}")
     arguments = parser.parse_args(argv)
     status: int = arguments.execute(arguments, shlex.join([PROG, *argv]))
     return status

@@ -119,11 +119,12 @@ def make_plan(study: Study, preset_name: str | None = None, changes: Mapping[str
         raise UserError(f"{study.name}: labels: {unknown[0]!r} is not a variant; {nearest(unknown[0], names)}")
     first = [RunSpec.of("", variant.config, variant.label, variant.settings) for variant in variants]
     extra = [variant.levels for variant in variants[len(grid) :]]
+    stated = _split(study.baseline) if isinstance(study.baseline, dict) else study.baseline
     return study.changed(
         preset=name,
         factors=factors,
         **({"extra": extra} if extra else {}),
-        baseline=_baseline(study, variants),
+        baseline=baseline_of(stated, {variant.label: variant.settings for variant in variants}),
         metric=study.metric,
         margin=study.margin,
         seeds=study.seeds,
@@ -251,12 +252,3 @@ def _check_extra(study: Study, grid: Sequence[Variant], extra: Sequence[Variant]
             if path not in levels and not follows and all(other.settings[path] != value for other in grid):
                 said = f"does not state {path}; its value would be {value!r}, which no other variant has"
                 raise UserError(f"{study.name}: extra: {variant.label!r} {said}")
-
-
-def _baseline(study: Study, variants: Sequence[Variant]) -> str:
-    """The label of the variant that `study.baseline` gives by its label, its level or its levels."""
-    baseline = _split(study.baseline) if isinstance(study.baseline, dict) else study.baseline
-    try:
-        return baseline_of(baseline, {variant.label: variant.settings for variant in variants})
-    except ValueError as error:
-        raise UserError(f"{study.name}: {error}") from error

@@ -89,7 +89,7 @@ class StudyFolder:
         the first run of the plan and of study.json that has a record, and where runs are left to train and the images
         cannot be read.
         """
-        if runs := _of_folders(self.plan) and _of_folders(self.whole):
+        if runs := [run for run in self.whole.runs if DATASETS[run.config.data.name].source == "folder"]:
             from experiments.data.folder import files_digest  # they import torch
             from experiments.runs.run import check_unchanged, recorded_hash
         for root in {run.config.data.root: None for run in runs}:
@@ -148,11 +148,6 @@ def read_study(study_dir: Path) -> Study:
         if (here := run_id(run.config)) != run.run_id:
             raise UserError(f"{path}: {run.name} has the run id {here} here, not {run.run_id}: {WHY_OTHER}; use --out")
     return study
-
-
-def _of_folders(study: Study) -> list[RunSpec]:
-    """The runs on images of the user's own, which can be changed."""
-    return [run for run in study.runs if DATASETS[run.config.data.name].source == "folder"]
 
 
 def _old_study(study_dir: Path) -> Study | None:

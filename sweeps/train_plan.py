@@ -18,12 +18,7 @@ CPU_COHORT = 1  # measured on digits: a stack of 4 takes 4.0 times as long as a 
 
 
 def train_plan(
-    folder: StudyFolder,
-    engine: Engine,
-    *,
-    cohort: int | None = None,
-    only: Container[str] | None = None,
-    tracker: Tracker | None = None,
+    folder: StudyFolder, engine: Engine, tracker: Tracker, *, cohort: int | None, only: Container[str] | None = None
 ) -> dict[str, str]:
     """Train the runs of a plan that are left, or only some of them. Returns the runs that were given up, and why.
 

@@ -98,11 +98,6 @@ def parse_plan(arguments: argparse.Namespace) -> Study:
     return plan
 
 
-def out_dir(arguments: argparse.Namespace) -> Path:
-    """The parent folder of the study's folder."""
-    return Path(arguments.out or OUT)
-
-
 def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     """The study, or the study's folder, that the arguments name, with its records. See `parse_plan`.
 
@@ -111,7 +106,7 @@ def read_folder(arguments: argparse.Namespace) -> StudyFolder:
     study_dir = Path(arguments.study)
     if not os.path.exists(study_dir / STUDY):
         plan = parse_plan(arguments)
-        return StudyFolder.read(plan, out_dir(arguments) / plan.name)
+        return StudyFolder.read(plan, Path(arguments.out or OUT) / plan.name)
     flags = ("preset", "tuned", "out", *given_settings(arguments))
     for flag in flags:
         if vars(arguments).get(flag):

@@ -2,13 +2,10 @@
 
 import argparse
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from experiments.compared import RunSpec
 from experiments.errors import UserError, say
 from experiments.runs.record import ERROR
-from experiments.study import Study
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments, agent_run
 from sweeps.commands.arguments import PROG, add_study_dir_command, existing_study
@@ -47,12 +44,17 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     plan = read_study(study_dir)
     if (arguments.run is None) == (arguments.index is None):
         raise UserError("RUN: expected either run=NAME or --index N")
-    run = _named(arguments.run, plan, study_dir) if arguments.run is not None else _at(arguments.index, plan)
+    words = {word: run for i, run in enumerate(plan.runs) for word in (run.name, f"run={run.name}", f"--index {i}")}
+    word = arguments.run if arguments.index is None else f"--index {arguments.index}"
+    if word not in words:  # the nearest name only: there may be thousands
+        hint = did_you_mean(word, words, f"`{PROG} status {study_dir} --all` lists them")
+        raise UserError(f"RUN: {word!r} is not a run of {plan.name}; {hint}")
+    run = words[word]
     folder = StudyFolder.read(plan.changed(runs=[run]), study_dir)
     StudyFolder(study_dir, plan, reused=folder.reused).ready()
     tracking = replace(tracking_of(arguments), agent=agent_run())
     with Tracker(tracking, study_dir) as tracker, LocalEngine(local_slots(arguments.device, 1)) as engine:
-        failed = train_plan(folder, engine, cohort=1, tracker=tracker)
+        failed = train_plan(folder, engine, tracker, cohort=1)
         if not failed:
             tracker.ended(run)  # also one that had ended before
     if failed:
@@ -60,20 +62,3 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
         return 1
     say(f"{run.name}: {result_text(folder.ended[run.name], shown_metric(plan))}")
     return 0
-
-
-def _at(index: str, plan: Study) -> RunSpec:
-    """The run with this number in study.json."""
-    if not index.isdecimal() or int(index) >= len(plan.runs):
-        raise UserError(f"--index: {index!r} is not allowed: expected 0 to {len(plan.runs) - 1}")
-    return plan.runs[int(index)]
-
-
-def _named(word: str, plan: Study, study_dir: Path) -> RunSpec:
-    """The run of a name. Raises `UserError`, which shows the nearest name only: there may be thousands."""
-    runs = {run.name: run for run in plan.runs}
-    name = word if word in runs else word.removeprefix("run=")
-    if name not in runs:
-        hint = did_you_mean(name, runs, f"`{PROG} status {study_dir} --all` lists them")
-        raise UserError(f"RUN: {name!r} is not a run of {plan.name}; {hint}")
-    return runs[name]

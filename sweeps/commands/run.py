@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace, command: str) -> int:
             say(*counted(folder.plan, folder.reused), _start_line(folder.plan, len(left), engine))
             with Tracker(tracking_of(arguments), folder.dir) as tracker:
                 if engine:
-                    failed = train_plan(folder, engine, cohort=arguments.cohort, only=names, tracker=tracker)
+                    failed = train_plan(folder, engine, tracker, cohort=arguments.cohort, only=names)
                 training.close()  # before what follows: Ray ends this process a minute after its head
             return _print_result(folder, failed)
 

@@ -132,15 +132,9 @@ def _without_record(study_dir: Path, run: RunSpec) -> dict[str, Any]:
 def _row(run: Mapping[str, Any]) -> dict[str, Any]:
     """What the table shows of a run."""
     ago = f"{duration_text(round(run['last_epoch']))} ago" if run["last_epoch"] is not None else ""
-    source = f"reused from {run['reused_from']}" if run["reused_from"] else ""
+    note = run["error"] or (f"reused from {run['reused_from']}" if run["reused_from"] else "")
     epochs = f"{run['epochs_done']}/{run['epochs']}"
-    return {
-        "run": run["run"],
-        "state": run["state"],
-        "epochs": epochs,
-        "last epoch": ago,
-        "note": run["error"] or source,
-    }
+    return {"run": run["run"], "state": run["state"], "epochs": epochs, "last epoch": ago, "note": note}
 
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from experiments.runs.record import ERROR
 from experiments.tracker import Tracker
 from experiments.tracking import add_tracking_arguments
 from experiments.tuned import TunedTrial, best_trial
-from sweeps.commands.arguments import PROG, add_study_command, out_dir, parse_plan
+from sweeps.commands.arguments import OUT, PROG, add_study_command, parse_plan
 from sweeps.commands.run import add_worker_arguments, engine_of, tracking_of
 from sweeps.study_folder import StudyFolder, the_only_driver
 from sweeps.tuning.tuned import TUNED
@@ -36,9 +36,8 @@ the study's value, optim.warmup_epochs up to a tenth of the epochs)"""
 SEEDS = "seeds with which the settings of a trial are trained; its accuracy is the mean over them (default: 1)"
 MOST_QMC = 2  # settings that so many trials cover better by points that are spread evenly than by random ones
 PRUNER = """\
-stop trials with a low validation accuracy early, by successive halving or Hyperband: at about a ninth and a third of
-the epochs, and not before the third epoch; by the first seed of a trial, and the others are then not trained (default:
-halving)"""
+stop trials with a low validation accuracy early, by successive halving: at about a ninth and a third of the epochs, and
+not before the third epoch; by the first seed of a trial, and the others are then not trained (default: halving)"""
 
 
 def add(commands: Any) -> None:
@@ -59,7 +58,7 @@ def add(commands: Any) -> None:
     option("--params", metavar="LIST", help=PARAMS)
     about = "Optuna's sampler (default: qmc for one or two settings, else tpe)"
     option("--sampler", choices=("tpe", "random", "qmc"), help=about)
-    option("--pruner", choices=("halving", "hyperband", "none"), default="halving", help=PRUNER)
+    option("--pruner", choices=("halving", "none"), default="halving", help=PRUNER)
     add_worker_arguments(command)
     add_tracking_arguments(command, "off")
 
@@ -69,7 +68,7 @@ def tune(arguments: argparse.Namespace, _: str) -> int:
     from sweeps.tuning.trials import tune as train_trials
 
     plan = _plan(arguments)
-    study_dir = out_dir(arguments) / plan.study.name
+    study_dir = Path(arguments.out or OUT) / plan.study.name
     check_data(plan.study, study_dir)
     with contextlib.ExitStack() as training:
         engine = training.enter_context(engine_of(arguments, plan.study))

@@ -1,8 +1,6 @@
 """`vit-sweep sync`: send runs to Weights & Biases; `vit-sweep wandb`: make a study a sweep that W&B agents train."""
 
 import argparse
-import contextlib
-import io
 import shlex
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,7 @@ from experiments.errors import UserError, plural, say
 from experiments.files import write_text
 from experiments.runs import record
 from experiments.tracker import Sender
-from experiments.tracking import (
-    ANSWER_SECONDS,
-    Tracking,
-    Unreachable,
-    add_tracking_arguments,
-    place,
-    project,
-    wandb_in_use,
-)
+from experiments.tracking import Tracking, Unreachable, add_tracking_arguments, place, project, wandb_in_use
 from sweeps.commands.arguments import PROG, add_study_command, read_folder
 from sweeps.commands.run import DEVICE, tracking_of
 from sweeps.study_folder import the_only_driver
@@ -120,14 +110,14 @@ def _register(study_dir: Path, spec: dict[str, Any]) -> None:
     write_text(file, yaml.safe_dump(spec, sort_keys=False, allow_unicode=True))
     say(f"specification: {file}")
     try:
-        with wandb_in_use(), contextlib.redirect_stdout(io.StringIO()):
+        with wandb_in_use():
             import wandb
 
             entity, *_ = place(Tracking(project=spec["project"], entity=spec.get("entity")))
-            path = f"{entity}/{spec['project']}/{wandb.sweep(spec, entity=entity, project=spec['project'])}"
-            url = wandb.Api(timeout=ANSWER_SECONDS).sweep(path).url
+            sweep = wandb.sweep(spec, entity=entity, project=spec["project"])  # it prints the address
     except Unreachable as error:
         again = f"register the sweep later with the same command, or with: wandb sweep {shlex.quote(str(file))}"
         say(f"{error}; {again}")
         return
-    say(f"sweep: {url}", f"agent: {AGENT} {shlex.quote(path)}")
+    path = f"{entity}/{spec['project']}/{sweep}"
+    say(f"agent: {AGENT} {shlex.quote(path)}")

@@ -108,12 +108,11 @@ class Engine(Protocol):
     """Places for workers. As a context manager it ends them all; after an error it kills them.
 
     `room`: the number of workers that could start now. `places`: of all that could ever live there. `on_gpu`: whether
-    they use GPUs. `where`: the devices, in words. `say` prints a line; the driver sets it.
+    they use GPUs. `where`: the devices, in words.
     """
 
     on_gpu: bool
     where: str
-    say: Callable[[str], None]
 
     @property
     def room(self) -> int: ...
@@ -124,8 +123,8 @@ class Engine(Protocol):
     def begin(self, task: Task) -> None:
         """Take a task for the workers that start from now on. Workers of another task are ended."""
 
-    def start(self) -> Worker | None:
-        """Start a worker; None where there is no room."""
+    def start(self) -> Worker:
+        """Start a worker, where there is room."""
 
     def events(self, seconds: float) -> Sequence[tuple[Worker, Event]]:
         """What the workers tell, in order for each. Waits up to so many seconds for the first."""

@@ -9,8 +9,7 @@ import queue
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from multiprocessing import active_children, get_context
 from multiprocessing.connection import Connection, wait
 from typing import cast
@@ -18,13 +17,14 @@ from typing import cast
 from experiments.cli import INTERRUPTS
 from experiments.compared import RunSpec
 from experiments.devices import CORES
-from experiments.errors import UserError, say, writing
+from experiments.errors import UserError, writing
 from experiments.files import open_own
 from sweeps.engines.contract import Event, Failed, Slot, Task, Training, failure, redirect_output
 
 # To a worker: runs to train; whether to prune the run of an epoch; None: end.
 Message = list[RunSpec] | bool | None
 END_SECONDS = 10.0  # that an idle worker has to end
+OUT_OF_MEMORY = " (killed by SIGKILL: possibly out of memory)"
 
 
 @atexit.register  # after `multiprocessing`, so it is called before that waits for workers that an interrupt has left
@@ -63,8 +63,6 @@ class LocalEngine:
         devices = dict.fromkeys("the CPU" if slot.threads else slot.device for slot in slots)
         self.where = " and ".join(devices)
         self.workers: list[LocalWorker] = []
-        self.task: Task | None = None
-        self.say: Callable[[str], None] = partial(say, error=True)
 
     @property
     def room(self) -> int:
@@ -80,10 +78,7 @@ class LocalEngine:
             os.close(open_own(task.log))  # here, because a worker could not say it
         self.task = task
 
-    def start(self) -> LocalWorker | None:
-        if not self.free:
-            return None
-        assert self.task is not None
+    def start(self) -> LocalWorker:
         place = self.free.pop(0)
         worker = LocalWorker(self, place, self.task, self.slots[place])
         self.workers.append(worker)
@@ -137,7 +132,8 @@ class LocalWorker:
             return event
         except (EOFError, OSError):
             self.process.join(END_SECONDS)
-            return Failed(_exit_reason(self.process.exitcode))
+            code = self.process.exitcode
+            return Failed(f"the worker ended with status {code}{OUT_OF_MEMORY * (code == -signal.SIGKILL)}")
 
     def stop(self, seconds: float = 0.0, replace: bool = True) -> None:
         if seconds:
@@ -148,13 +144,6 @@ class LocalWorker:
         self.engine.workers.remove(self)
         if replace:
             self.engine.free.append(self.place)
-
-
-def _exit_reason(exitcode: int | None) -> str:
-    if exitcode is not None and exitcode < 0:
-        name = signal.Signals(-exitcode).name
-        return f"the worker was killed by {name}" + (" (possibly out of memory)" if name == "SIGKILL" else "")
-    return f"the worker exited with status {exitcode}"
 
 
 def worker_main(pipe: Connection, task: Task, slot: Slot) -> None:

@@ -18,7 +18,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from ray.exceptions import RayError
 
 from experiments.cli import INTERRUPTS
 from experiments.compared import RunSpec
-from experiments.errors import UserError, say
+from experiments.errors import UserError
 from sweeps.engines.contract import DOWNLOAD, Event, Failed, Slot, Task, Training, failure, redirect_output
 from vit.plugins import OWN_PACKAGES, VARIABLE, digest
 
@@ -51,7 +50,6 @@ class RayEngine:
         self.on_each = math.ceil(workers / gpus) if self.on_gpu and workers and gpus else 1  # workers on a GPU
         self.slot = Slot("cuda:0") if self.on_gpu else Slot("cpu", 1)
         self.where = f"the {'GPUs' if self.on_gpu else 'CPUs'} of the Ray cluster {self.address}"
-        self.say: Callable[[str], None] = partial(say, error=True)
         self.starting: dict[Any, RayWorker] = {}  # by the reference of what they tell first, their name
         self.ready: list[RayWorker] = []
         self.workers: list[RayWorker] = []
@@ -88,9 +86,7 @@ class RayEngine:
             worker = RayWorker(self, place)
             self.starting[worker.actor.name.remote()] = worker
 
-    def start(self) -> RayWorker | None:
-        if not self.ready:
-            return None
+    def start(self) -> RayWorker:
         self.workers.append(self.ready.pop(0))
         return self.workers[-1]
 

@@ -3,11 +3,12 @@
 The journal is JSON lines in the folder of the trials. One process writes it, the only driver.
 """
 
+import copy
 import os
 import warnings
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
@@ -100,14 +101,6 @@ def tuning_status(path: Path) -> list[dict[str, object]]:
     return rows
 
 
-def make_sampler(name: str, number: int) -> optuna.samplers.BaseSampler:
-    """A sampler for the trial with this number. Interruptions do not change its values.
-
-    All variants get the same random numbers.
-    """
-    return (optuna.samplers.TPESampler if name == "tpe" else optuna.samplers.RandomSampler)(seed=number)
-
-
 def qmc_point(distributions: Distributions, number: int) -> dict[str, Any]:
     """The settings of the trial with this number by Optuna's QMC sampler: a function of the number alone."""
     with warnings.catch_warnings():
@@ -125,8 +118,6 @@ def make_pruner(name: str, epochs: int) -> optuna.pruners.BasePruner:
     first = max(FIRST_RUNG, epochs // REDUCTION**2)
     if name == "halving":
         return _Halving(min_resource=first, reduction_factor=REDUCTION)
-    if name == "hyperband" and epochs >= first:
-        return optuna.pruners.HyperbandPruner(min_resource=first, max_resource=epochs, reduction_factor=REDUCTION)
     return optuna.pruners.NopPruner()
 
 
@@ -134,20 +125,9 @@ class _Halving(optuna.pruners.SuccessiveHalvingPruner):
     """Successive halving among the trials of a tuning: one that lost its driver is there again, as another trial."""
 
     def prune(self, study: optuna.Study, trial: FrozenTrial) -> bool:
-        return super().prune(cast(optuna.Study, _WithoutFailed(study)), trial)
-
-
-class _WithoutFailed:
-    """A study of Optuna without its failed trials."""
-
-    def __init__(self, study: optuna.Study) -> None:
-        self._study = study
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._study, name)
-
-    def get_trials(self, deepcopy: bool = True, states: Container[TrialState] | None = None) -> list[FrozenTrial]:
-        return [trial for trial in self._study.get_trials(deepcopy, states) if trial.state != TrialState.FAIL]
+        others: Any = copy.copy(study)
+        others.get_trials = lambda **of: [one for one in study.get_trials(**of) if one.state != TrialState.FAIL]
+        return super().prune(others, trial)
 
 
 def distribution(path: str, tried: Range) -> BaseDistribution:

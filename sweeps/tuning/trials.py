@@ -30,7 +30,6 @@ from sweeps.tuning.optuna_studies import (
     RUN,
     distribution,
     make_pruner,
-    make_sampler,
     open_journal,
     open_study,
     qmc_point,
@@ -46,7 +45,7 @@ NOTE = (
 
 
 def tune(
-    plan: TuningPlan, study_dir: Path, engine: Engine, intro: str = "", tracker: Tracker | None = None
+    plan: TuningPlan, study_dir: Path, engine: Engine, intro: str, tracker: Tracker
 ) -> dict[str, list[TunedTrial]]:
     """Train the trials that are left; each variant gets the same number. Returns variant -> its trials.
 
@@ -174,7 +173,8 @@ class Trials:
     def _ask(self, trial: TrialRuns) -> None:
         """Open Optuna's trial. A new one gets its settings; one that goes on keeps them, and tells its epochs again."""
         study = self._study(trial.label)
-        study.sampler = make_sampler(self.plan.sampler, trial.number)
+        sampler = optuna.samplers.TPESampler if self.plan.sampler == "tpe" else optuna.samplers.RandomSampler
+        study.sampler = sampler(seed=trial.number)  # interruptions do not change its values; all variants get the same
         if not trial.settings and self.plan.sampler == "qmc":
             trial.settings = qmc_point(self.distributions, trial.number)
         if trial.settings:

@@ -10,7 +10,7 @@ from experiments.compared import RunSpec
 from experiments.data.folder import files_digest
 from sweeps.engines.contract import Done, Epoch, Event, Failed, Task, failure
 
-KILLED = "the worker was killed by SIGKILL (possibly out of memory)"
+KILLED = "the worker ended with status -9 (killed by SIGKILL: possibly out of memory)"
 Events = list[tuple["Worker | None", Event | None]]
 PAUSE: Events = [(None, None)]  # of a worker that the driver does not know: time passes
 

@@ -3,7 +3,6 @@
 import itertools
 import random
 from collections import Counter
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
@@ -26,7 +25,7 @@ def sweep(folder, script, places=1, cohort=1, asks=False, prune=False):
     source = PlanRuns(tiny_plan().runs, StudyFolder(folder, tiny_plan(), {}), cohort)
     source.epoch = lambda run, row: prune
     engine = Scripted(places, script)
-    driver = Driver(source, engine, Task(folder, folder / "log", asks=asks), Mock(), "test/acc")
+    driver = Driver(source, engine, Task(folder, folder / "log", asks=asks), Mock(), "test/acc", Mock())
     driver.run()
     assert engine.ended == Counter(run.name for run in tiny_plan().runs) and not driver.failed
     return driver, engine
@@ -70,34 +69,6 @@ def test_runs_that_were_not_begun_have_no_failed_attempt_and_those_that_failed_c
     (first, second), others = engine.started[0].given, engine.started[1].given
     assert engine.started[0].stopped and driver.attempts == dict.fromkeys(first, 1)
     assert others[0] == second and others[-2:] == [[name] for name in first]
-
-
-@pytest.mark.parametrize(
-    "epoch, silence, hangs", [(1, 590, False), (1, 610, True), (100, 990, False), (100, 1010, True)]
-)
-def test_a_worker_without_an_epoch_for_ten_of_its_longest_is_stopped_and_no_attempt_counts(
-    tmp_path, monkeypatch, epoch, silence, hangs
-):
-    clock = SimpleNamespace(now=10_000.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
-
-    def script(engine):
-        (worker,) = engine.started
-        clock.now += 5_000
-        yield PAUSE  # the first epoch has no limit: it loads the images
-        assert not worker.stopped
-        yield worker.epoch(1)  # nor does it count for the next runs
-        yield worker.end()
-        clock.now += epoch
-        yield worker.epoch(1)
-        clock.now += silence
-        yield PAUSE
-
-    driver, engine = sweep(tmp_path, script, cohort=2)
-    assert engine.started[0].stopped == hangs and not driver.attempts
-    assert [worker.given[0] for worker in engine.started[1:]] == engine.started[0].given[1:2] * hangs
-    line = f"no epoch for {silence / 60:.3g} min; its worker hangs and is stopped"
-    assert [line in note for note in said(driver.display.note)] == [True] * hangs
 
 
 def test_an_idle_worker_that_dies_is_named_and_its_place_is_free_again(tmp_path):
@@ -169,7 +140,7 @@ def test_workers_that_die_at_any_moment_cost_no_run_and_no_run_ends_twice(source
     folder = tmp_path / RUNS if names is None else tmp_path
     engine = Scripted(3, storm(random.Random(seed)))
     task = Task(folder, tmp_path / "log", asks=source_of is of_tuning)
-    driver = Driver(source, engine, task, Mock(), "val/acc")
+    driver = Driver(source, engine, task, Mock(), "val/acc", Mock())
     driver.run()
     runs = [run.name for trial in source.closed() for run in trial.runs] if names is None else names
     assert engine.ended == Counter(runs) and len(runs) in (12, 16) and not driver.failed

