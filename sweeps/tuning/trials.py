@@ -39,9 +39,7 @@ from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
 MEANS = ("val/acc", "val/loss")  # of the runs of a trial
-NOTE = (
-    "The folders here are trials of `vit-sweep tune`. No report uses them. tuned.yaml beside this folder lists them.\n"
-)
+NOTE = "These folders are trials of `vit-sweep tune`, in no report. tuned.yaml beside this folder lists them.\n"
 
 
 def tune(
@@ -57,7 +55,7 @@ def tune(
     begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
     StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
     rows = trials.rows()
-    check_result(plan, rows, study_dir / TUNED)
+    check_result(rows, study_dir / TUNED)
     say(intro)
     runs = len(plan.study.variants) * plan.trials * plan.seeds
     with ProgressDisplay(f"{plan.study.name} tuning", runs) as display:

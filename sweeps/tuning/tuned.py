@@ -2,7 +2,6 @@
 which the best levels are chosen. It imports no Optuna.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -12,7 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from experiments.compared import RunSpec
-from experiments.config import unplaced
+from experiments.config import changed_settings
 from experiments.errors import UserError, first_line
 from experiments.files import read_mapping, write_text
 from experiments.runs.record import read_ended
@@ -42,23 +41,14 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
     write_text(path, HEAD + text)
 
 
-def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> None:
-    """Raise `UserError` where a tuned.yaml would be lost: one of another tuning, or one that was changed by hand.
-
-    `trials`: variant -> its trials so far.
+def check_result(trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> None:
+    """Raise `UserError` where a tuned.yaml would be lost: its settings are of none of these trials. Those of another
+    tuning have another journal. `trials`: variant -> its trials so far.
     """
-    if not path.exists():
-        return
-    old, advice = read_tuned(path), "move it, or give another --out"
-    planned = {"study": plan.study.name, "base": unplaced(plan.base), "sampler": plan.sampler, "pruner": plan.pruner}
-    fields = {**old.tree(), "base": unplaced(old.base)}
-    for field, value in {**planned, "space": plan.tried, "seeds_per_trial": plan.seeds}.items():
-        if fields[field] != json.loads(json.dumps(value)):
-            raise UserError(f"{path}: is of another tuning: {field} differs; {advice}")
+    chosen = read_tuned(path).variants if path.exists() else {}
     settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
-    for label, variant in old.variants.items():
-        if settings.get((label, variant.trial)) != variant.settings:
-            raise UserError(f"{path}: the settings of {label!r} are not those of trial {variant.trial}; {advice}")
+    if any(settings.get((label, variant.trial)) != variant.settings for label, variant in chosen.items()):
+        raise UserError(f"{path}: is of another tuning, or was changed by hand; move it, or give another --out")
 
 
 def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> Tuned:
@@ -71,7 +61,7 @@ def make_tuned(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]]) -> 
         budget=plan.trials,
         seeds_per_trial=plan.seeds,
         space=dict(plan.space),
-        base=plan.base,
+        base=changed_settings(plan.study.base),
         code=code(),
         variants={label: tuned_variant(v, trials[label]) for label, v in plan.study.variants.items()},
         trials=[trial for of_variant in trials.values() for trial in of_variant],

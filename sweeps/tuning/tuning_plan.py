@@ -13,7 +13,7 @@ from typing import Any
 from experiments.catalogue import DATASETS
 from experiments.checks import missing_need
 from experiments.compared import RunSpec, runs_of
-from experiments.config import SETTINGS, RunConfig, changed_settings, flatten, override, run_id
+from experiments.config import SETTINGS, RunConfig, flatten, override, run_id
 from experiments.errors import UserError, format_level
 from experiments.files import canonical
 from experiments.sections import PER_SEED
@@ -55,20 +55,11 @@ class TuningPlan:
     pruner: str
     seeds: int = 1
 
-    @property
-    def base(self) -> dict[str, Any]:
-        """The settings of the study's base that differ from the defaults, by dotted path."""
-        return changed_settings(self.study.base)
-
-    @property
-    def tried(self) -> dict[str, Any]:
-        """The space in its plain form."""
-        return {path: tried.model_dump(exclude_none=True) for path, tried in self.space.items()}
-
     def name(self, variant: RunSpec) -> str:
         """The name of a variant's Optuna study. The digits differ where a trial would train something else."""
         config = run_id(variant.config.model_copy(update={"seed": 0}))
-        values = [config, self.tried, self.sampler, self.pruner, FIRST_SEED, *([self.seeds] if self.seeds > 1 else [])]
+        tried = {path: tried.model_dump(exclude_none=True) for path, tried in self.space.items()}
+        values = [config, tried, self.sampler, self.pruner, FIRST_SEED, *([self.seeds] if self.seeds > 1 else [])]
         digits = hashlib.sha256(canonical(values)).hexdigest()[:6]
         return f"{self.study.name} tuning {digits}: {variant.variant[:200]}"
 
