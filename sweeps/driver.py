@@ -41,12 +41,10 @@ class Source(Protocol):
 
     def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
         """A run has finished an epoch. Returns whether it is pruned."""
+        return False
 
-    def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        """A run has ended, with a record."""
-
-    def given_up(self, run: RunSpec) -> None:
-        """The last attempt of this command at a run has ended without a record."""
+    def ended(self, run: RunSpec, summary: dict[str, Any] | None) -> None:
+        """A run has ended, with a record; None: the last attempt of this command has left none."""
 
 
 class Driver:
@@ -179,7 +177,7 @@ class Driver:
             write_text(own_folder(folder) / record.ERROR, trace or reason + "\n")
         self.display.failed(run, reason, given_up)
         if given_up:
-            self.source.given_up(run)
+            self.source.ended(run, None)
             self.failed[run.name] = reason
         else:
             self.again.add(run.name)

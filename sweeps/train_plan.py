@@ -9,7 +9,7 @@ from experiments.compared import RunSpec
 from experiments.config import cohort_key
 from experiments.runs.resume import read_members
 from experiments.tracker import Tracker
-from sweeps.driver import Driver
+from sweeps.driver import Driver, Source
 from sweeps.engines.contract import Engine, Task
 from sweeps.progress import ProgressDisplay, shown_metric
 from sweeps.study_folder import LOG, StudyFolder
@@ -39,7 +39,7 @@ def train_plan(
     return driver.failed
 
 
-class PlanRuns:
+class PlanRuns(Source):
     """Those of some runs of a plan that have not ended. See `sweeps.driver.Source`.
 
     `cohort`: the largest number of runs that are trained as one stack. Runs that were interrupted in a stack go on
@@ -85,12 +85,6 @@ class PlanRuns:
             self._alone.update(run.name for run in runs)
         self.waiting = [*self.waiting, *runs] if last else [*runs, *self.waiting]
 
-    def epoch(self, run: RunSpec, row: dict[str, float]) -> bool:
-        """See `Source`. No run of a plan is pruned."""
-        return False
-
-    def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        self.folder.ended[run.name] = summary
-
-    def given_up(self, run: RunSpec) -> None:
-        """See `Source`. The driver keeps the reasons."""
+    def ended(self, run: RunSpec, summary: dict[str, Any] | None) -> None:
+        if summary:
+            self.folder.ended[run.name] = summary

@@ -24,9 +24,7 @@ train each variant with its own settings: the tuned.yaml that `vit-sweep tune` w
 or the folder of a study of val/acc with further factors, whose best levels are chosen; none: as in the base (default:
 `tuned` of the study file, else none)"""
 NOT_TUNED = "none"
-REUSE = """\
-an export, or a name in analysis/reference: runs of it that the study plans are not trained again; may be repeated, and
-adds to `reuse` of the study file"""
+REUSE = "an export, or a name in analysis/reference, whose runs are not trained again; may be repeated"
 
 
 def add_study_command(
@@ -49,12 +47,8 @@ def add_study_command(
     option("study", metavar="STUDY|FILE.yaml", help=about)
     about = "preset that the study starts from (default: the study's, else digits)"
     option("--preset", metavar="NAME", help=about)
-    option(
-        "--seeds",
-        type=_seeds,
-        metavar="N",
-        help="N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)",
-    )
+    about = "N for the seeds 0 to N-1, or a list such as 0,3,7 (default: the study's, else 5)"
+    option("--seeds", type=_seeds, metavar="N", help=about)
     option("--out", metavar="DIR", type=folder, help=f"parent folder of the study's folder (default: {OUT})")
     if tuned:
         option("--tuned", metavar="FILE", type=os.path.expanduser, help=TUNED)
@@ -127,9 +121,8 @@ def add_study_dir_command(
 ) -> argparse.ArgumentParser:
     """Add a command whose first argument is the folder of a study that has been started."""
     command: argparse.ArgumentParser = commands.add_parser(name, **texts)
-    command.add_argument(
-        "study_dir", metavar="STUDY_DIR", type=folder, help="the folder of a study, such as runs/position"
-    )
+    about = "the folder of a study, such as runs/position"
+    command.add_argument("study_dir", metavar="STUDY_DIR", type=folder, help=about)
     command.set_defaults(execute=execute)
     return command
 

@@ -23,15 +23,9 @@ from sweeps.study_folder import StudyFolder, the_only_driver
 from vit.registry import nearest
 
 WORKERS = "number of workers (default: one per GPU; without a GPU, one per CPU core)"
-COHORT = """\
-number of runs of a variant that a worker trains together, stacked into one model; auto: on a GPU as many as fit into
-its memory; on a CPU 1. Runs interrupted together resume together (default: auto)"""
-DEVICE = """\
-auto, cpu, cuda (every GPU) or one GPU such as cuda:1; auto: every GPU, the CPU if
-there is no GPU (default: auto)"""
-RAY = """\
-train on the workers of a Ray cluster, which share the study's folder: auto is that of RAY_ADDRESS, else a new one on
-this machine (pip install -e ".[ray]")"""
+COHORT = "runs of a variant that a worker trains as one stacked model (default: auto: on a GPU as many as fit, else 1)"
+DEVICE = "auto, cpu, cuda (every GPU) or one GPU such as cuda:1 (default: auto: every GPU, else the CPU)"
+RAY = "train on a Ray cluster that shares the study's folder: auto is that of RAY_ADDRESS, else a new one here"
 
 DESCRIPTION = f"""\
 examples:
@@ -158,12 +152,10 @@ def _names(plan: Study, only: Sequence[str]) -> set[str]:
     Raises `UserError`.
     """
     labels, short = list(plan.variants), plan.labels
-    labels_by_name = {short.get(label, label): label for label in labels} | {label: label for label in labels}
-    if unknown := [name for name in only if name not in labels_by_name]:
-        raise UserError(
-            f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], labels_by_name)}"
-        )
-    variants = {labels_by_name[name] for name in only or labels}
+    by_name = {short.get(label, label): label for label in labels} | {label: label for label in labels}
+    if unknown := [name for name in only if name not in by_name]:
+        raise UserError(f"--only: {unknown[0]!r} is not a variant of {plan.name}; {nearest(unknown[0], by_name)}")
+    variants = {by_name[name] for name in only or labels}
     return {run.name for run in plan.runs if run.variant in variants}
 
 

@@ -19,9 +19,7 @@ from sweeps.study_folder import the_only_driver
 
 SPEC = "wandb-sweep.yaml"  # in the study's folder
 AGENT = "WANDB_AGENT_DISABLE_FLAPPING=true wandb agent --forward-signals"
-SYNC = """\
-Send the finished runs of a study to Weights & Biases from their records: metrics, summaries and files. What was sent is
-noted in STUDY_DIR/wandb/sent and not sent again. Run the same command again after an interruption."""
+SYNC = "Send the finished runs of a study to Weights & Biases from their records. What was sent is not sent again."
 DESCRIPTION = """\
 Write the plan of a study and a W&B sweep that trains it, STUDY_DIR/wandb-sweep.yaml, and register the sweep with the
 W&B server. STUDY may also be the folder of a study that has been started. The command prints how to start an agent. Any

@@ -22,19 +22,7 @@ from sweeps.driver import Driver
 from sweeps.engines.contract import Engine, Task
 from sweeps.progress import ProgressDisplay
 from sweeps.study_folder import LOG, Ended, StudyFolder
-from sweeps.tuning.optuna_studies import (
-    BUDGET,
-    ENDED,
-    LAST_RUNG,
-    NUMBER,
-    RUN,
-    distribution,
-    make_pruner,
-    open_journal,
-    open_study,
-    qmc_point,
-    trials_in,
-)
+from sweeps.tuning import optuna_studies
 from sweeps.tuning.tuned import TUNED, check_result, make_tuned, write_tuned
 from sweeps.tuning.tuning_plan import OBJECTIVE, RUNS, TuningPlan, rounded
 
@@ -117,8 +105,8 @@ class Trials:
     def __init__(self, plan: TuningPlan, folder: Path) -> None:
         self.plan, self.variants, self.folder = plan, plan.study.variants, folder
         self.drop: Callable[[list[RunSpec]], None] = lambda runs: None
-        self.distributions = {path: distribution(path, tried) for path, tried in plan.space.items()}
-        self.storage = open_journal(folder)
+        self.distributions = {path: optuna_studies.distribution(path, tried) for path, tried in plan.space.items()}
+        self.storage = optuna_studies.open_journal(folder)
         self.studies: dict[str, optuna.Study] = {}  # once they are written to: a tuning that is refused leaves none
         self.trials: dict[str, dict[int, TrialRuns]] = {label: {} for label in self.variants}
         self.again: deque[TrialRuns] = deque()  # begun by an earlier driver, and not ended
@@ -126,11 +114,11 @@ class Trials:
         self._trial_of: dict[str, TrialRuns] = {}
         self.records: Ended = {}  # each is read once
         for label, variant in self.variants.items():
-            for number, optuna_trial in trials_in(self.storage, plan.name(variant)).items():
+            for number, optuna_trial in optuna_studies.trials_in(self.storage, plan.name(variant)).items():
                 trial = self._add(label, number, optuna_trial.params)
                 read = ((run.name, record.read_ended(self.folder, run)) for run in trial.runs)
                 self.records.update((name, summary) for name, summary in read if summary)
-                if not (optuna_trial.state in ENDED and trial.status(trial.ended(self.records))):
+                if not (optuna_trial.state in optuna_studies.ENDED and trial.status(trial.ended(self.records))):
                     self.again.append(trial)
         if (made := max(map(len, self.trials.values()))) > plan.trials:
             raise UserError(f"--trials: {plan.trials} is not allowed: there are {made} trials of a variant already")
@@ -163,9 +151,9 @@ class Trials:
         """Optuna's study of a variant."""
         if label not in self.studies:
             variant = self.variants[label]
-            pruner = make_pruner(self.plan.pruner, variant.config.train.epochs)
-            study = self.studies[label] = open_study(self.storage, self.plan.name(variant), pruner)
-            study.set_user_attr(BUDGET, self.plan.trials)
+            pruner = optuna_studies.make_pruner(self.plan.pruner, variant.config.train.epochs)
+            study = self.studies[label] = optuna_studies.open_study(self.storage, self.plan.name(variant), pruner)
+            study.set_user_attr(optuna_studies.BUDGET, self.plan.trials)
         return self.studies[label]
 
     def _ask(self, trial: TrialRuns) -> None:
@@ -174,14 +162,15 @@ class Trials:
         sampler = optuna.samplers.TPESampler if self.plan.sampler == "tpe" else optuna.samplers.RandomSampler
         study.sampler = sampler(seed=trial.number)  # interruptions do not change its values; all variants get the same
         if not trial.settings and self.plan.sampler == "qmc":
-            trial.settings = qmc_point(self.distributions, trial.number)
+            trial.settings = optuna_studies.qmc_point(self.distributions, trial.number)
         if trial.settings:
             study.enqueue_trial(trial.settings)
         trial.live = study.ask(self.distributions)
         trial.settings = trial.live.params
         trial.runs = self.plan.trial(self.variants[trial.label], trial.number, trial.settings)
-        first = trial.runs[0]
-        for name, value in {NUMBER: trial.number, "variant": trial.label, "seed": first.seed, RUN: first.name}.items():
+        first, number = trial.runs[0], {optuna_studies.NUMBER: trial.number}
+        said = {**number, "variant": trial.label, "seed": first.seed, optuna_studies.RUN: first.name}  # RUN is last
+        for name, value in said.items():
             trial.live.set_user_attr(name, value)
         for place, run in enumerate(trial.runs):
             for row in _rows(self.folder / run.name):
@@ -217,18 +206,15 @@ class Trials:
         if step not in trial.answers:
             assert trial.live is not None
             trial.live.report(row[OBJECTIVE], step)
-            may_prune = place == 0 and epoch <= LAST_RUNG * epochs
+            may_prune = place == 0 and epoch <= optuna_studies.LAST_RUNG * epochs
             trial.answers[step] = may_prune and trial.live.should_prune()
         return trial.answers[step]
 
-    def ended(self, run: RunSpec, summary: dict[str, Any]) -> None:
-        self.records[run.name] = summary
-        self._advance(self._trial_of.pop(run.name))
-
-    def given_up(self, run: RunSpec) -> None:
-        """See `Source`. The trial ends."""
+    def ended(self, run: RunSpec, summary: dict[str, Any] | None) -> None:
         trial = self._trial_of.pop(run.name)
-        trial.failed = True
+        trial.failed = summary is None
+        if summary:
+            self.records[run.name] = summary
         self._advance(trial)
 
     def closed(self) -> list[TrialRuns]:

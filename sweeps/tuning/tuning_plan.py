@@ -84,10 +84,8 @@ def check_data(plan: Study, study_dir: Path) -> None:
     for variant in plan.variants.values():
         data = variant.config.data
         if data.split_seed == PER_SEED and not DATASETS[data.name].has_test_set:
-            raise UserError(
-                f"data.split_seed: {PER_SEED} is not allowed with tune: images on which one seed is tuned would be "
-                "test images of another; set a number for the study"
-            )
+            said = "images on which one seed is tuned would be test images of another"
+            raise UserError(f"data.split_seed: {PER_SEED} is not allowed with tune: {said}; set a number for the study")
 
 
 def make_space(text: str | None, base: RunConfig, variants: list[RunSpec]) -> Space:

@@ -136,7 +136,7 @@ def test_a_run_that_was_given_up_ends_its_trial_and_the_next_command_tries_it_ag
     run = start(trials)
     trials.give_back([run], last=True)
     assert trials.left == 1 and start(trials) == run and trials.rows() == {"cls": []}
-    trials.given_up(run)
+    trials.ended(run, None)
     assert trials.left == 0
     (trial,) = trials.rows()["cls"]
     assert (trial.status, trial.val_acc, best_trial([trial])) == ("failed", None, None)
@@ -242,7 +242,7 @@ def test_a_seed_without_an_accuracy_leaves_its_trial_without_one_and_drops_the_s
     run = start(trials)
     trials.epoch(run, row(1, 0.4))
     if status == "failed":
-        trials.given_up(run)
+        trials.ended(run, None)
     else:
         end(trials, run, status, None, 1)
     assert trials.left == 0 and len(names) == 2 - place
