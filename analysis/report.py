@@ -126,7 +126,7 @@ def summary(findings: Findings) -> str:
         f"{conduct.finished} of {conduct.planned} runs finished.",
         f"An early look, at {len(looks.seeds)} seeds: looks are planned at {words.listing(looks.plan)}."
         * bool(looks and looks.next),
-        f"Tuned for each variant in {words.plural(tuned.budget, 'trial')}: {words.listing([*tuned.space])}; "
+        f"Tuned for each variant in {tuning.trials_text(tuned)}: {words.listing([*tuned.space])}; "
         "intervals do not cover the luck of this choice."
         if tuned
         else "",

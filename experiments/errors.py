@@ -27,7 +27,7 @@ def printable(text: object) -> str:
 
 
 def say(*lines: object, error: bool = False, hang: int | None = None) -> None:
-    """Print lines, if any, each as `printable` shows it: the only way to the terminal, but for what rich prints.
+    """Print lines, if any, each as `printable` shows it. Only rich and wandb print otherwise.
 
     `hang`: wrap lines at the width of the terminal; what continues a line is indented by so many spaces.
     """

@@ -51,7 +51,8 @@ class Styles:
 
 @style()
 def styles_of(names: Mapping[str, str], baseline: str, means: Mapping[str, float]) -> Styles:
-    """Give each variant a colour if there are enough; else only the baseline, the best and the worst have one.
+    """Give each variant a colour if there are enough, not counting the baseline's; else only the baseline, the best and
+    the worst have one.
 
     `names`: variant -> its brief name, in order. `means`: those that are known.
     """

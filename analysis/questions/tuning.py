@@ -1,5 +1,6 @@
 """How were the settings of each variant tuned, and which choices may be luck?"""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,12 @@ def trials_of(plan: Tuned) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*COLUMNS, *plan.space]).astype({"val/acc": float, "val/loss": float})
 
 
+def trials_text(plan: Tuned) -> str:
+    """`6 trials`, or `4 to 6 trials` where the variants have different numbers of them."""
+    fewest = min(Counter(trial.variant for trial in plan.trials).values())
+    return f"{fewest} to " * (fewest < plan.budget) + words.plural(plan.budget, "trial")
+
+
 def _name(path: str) -> str:
     return NAMES.get(path, path)
 
@@ -59,7 +66,7 @@ def _about(plan: Tuned, trials: pd.DataFrame) -> str:
     tried = "; ".join(f"{_name(path)} {_range(tried)}" for path, tried in plan.space.items())
     return (
         f"Tuned for each variant by validation accuracy, before this comparison: {tried}. Search: {plan.sampler}, "
-        f"{words.plural(plan.budget, 'trial')} of {words.plural(plan.seeds_per_trial, 'seed')}, {stopped} of them "
+        f"{trials_text(plan)} of {words.plural(plan.seeds_per_trial, 'seed')}, {stopped} of them "
         f"stopped early. The trials used {used}, which this comparison does not use."
     )
 

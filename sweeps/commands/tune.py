@@ -27,8 +27,7 @@ accuracy wins. Run the same command again to resume, and with more --trials to e
 
 Test images are not used. Trial n has the seed 1,000,000 + n in every variant, and with --seeds-per-trial also 1,010,000
 + n and so on; the study cannot use these seeds. The result is STUDY/tuned.yaml; `vit-sweep run STUDY --tuned FILE`
-trains each variant with its own settings. The trials lie in STUDY/tuning and in Optuna studies named "STUDY tuning ...:
-VARIANT", and are in no report on the runs."""
+trains each variant with its own settings. The trials lie in STUDY/tuning, and are in no report on the runs."""
 PARAMS = """\
 what is tried, separated by commas: SETTING=LOW..HIGH, SETTING=LOW..HIGH:log (a log scale) or SETTING=A|B|C; settings of
 optim, dropout rates, batch size and label smoothing (default: optim.lr and optim.weight_decay from a tenth to ten times

@@ -27,12 +27,10 @@ number of agents, on any machines that have the study's folder under the same pa
 records as `vit-sweep run`. Without an API key or a server, only the files are written.
 
 The sweep is a grid over the names of the runs that are left. Its agents call `vit-sweep cell`, so `vit-sweep status`
-counts their runs, `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not trained again. On
-a machine with several GPUs, start one agent for each: CUDA_VISIBLE_DEVICES=0, ...
-
-A stopped agent leaves its run to others: the run continues from its last epoch. W&B does not start a run of a grid
-again after its agent was killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that.
-Relative paths in the settings, such as data.root, start at the folder in which an agent is started."""
+counts their runs, `vit-sweep run` can help, and a run that has ended is mirrored to the sweep and not trained again.
+Start one agent for each GPU: CUDA_VISIBLE_DEVICES=0, ... W&B does not start a run of a grid again after its agent was
+killed: `vit-sweep run STUDY` trains what is left, or this command registers a sweep of that. Relative paths in the
+settings, such as data.root, start at the folder in which an agent is started."""
 
 
 def add(commands: Any) -> None:

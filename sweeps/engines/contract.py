@@ -84,11 +84,10 @@ class Worker(Hashable, Protocol):
     `place`: where it lives; the worker that replaces it has the same. `name`: for messages.
     """
 
-    @property
-    def place(self) -> Hashable: ...
+    name: str
 
     @property
-    def name(self) -> str: ...
+    def place(self) -> Hashable: ...
 
     def train(self, runs: Sequence[RunSpec]) -> None:
         """Train runs as one cohort, after those that it was given before."""

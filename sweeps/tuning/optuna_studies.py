@@ -1,4 +1,4 @@
-"""Optuna's studies of a tuning: their journal, their sampler and their pruner.
+"""Optuna's studies of a tuning: their journal, their spread points and their pruner.
 
 The journal is JSON lines in the folder of the trials. One process writes it, the only driver.
 """
@@ -14,7 +14,6 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from experiments.config import SETTINGS
@@ -76,7 +75,7 @@ def open_study(storage: JournalStorage, name: str, pruner: optuna.pruners.BasePr
     A trial that waits would be handed out for another run; one that is running has lost its driver.
     """
     study = optuna.create_study(
-        storage=storage, study_name=name, direction=StudyDirection.MAXIMIZE, pruner=pruner, load_if_exists=True
+        storage=storage, study_name=name, direction="maximize", pruner=pruner, load_if_exists=True
     )
     for trial in study.get_trials(deepcopy=False, states=[TrialState.RUNNING]):
         study.tell(trial.number, state=TrialState.FAIL)

@@ -43,7 +43,7 @@ def tune(
     begun = [run for of_variant in trials.trials.values() for trial in of_variant.values() for run in trial.runs]
     StudyFolder(trials.folder, plan.study.model_copy(update={"runs": begun})).ready()
     rows = trials.rows()
-    check_result(rows, study_dir / TUNED)
+    check_result(plan, rows, study_dir / TUNED)
     say(intro)
     runs = len(plan.study.variants) * plan.trials * plan.seeds
     with ProgressDisplay(f"{plan.study.name} tuning", runs) as display:

@@ -41,13 +41,18 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
     write_text(path, HEAD + text)
 
 
-def check_result(trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> None:
-    """Raise `UserError` where a tuned.yaml would be lost: its settings are of none of these trials. Those of another
-    tuning have another journal. `trials`: variant -> its trials so far.
+def check_result(plan: TuningPlan, trials: Mapping[str, Sequence[TunedTrial]], path: Path) -> None:
+    """Raise `UserError` where a tuned.yaml would be lost: its choices are not those of the plan and of these trials.
+
+    `trials`: variant -> its trials so far. Two tunings may try the same settings, so their accuracies count, too.
     """
-    chosen = read_tuned(path).variants if path.exists() else {}
-    settings = {(label, trial.trial): trial.settings for label in trials for trial in trials[label]}
-    if any(settings.get((label, variant.trial)) != variant.settings for label, variant in chosen.items()):
+    if not path.exists():
+        return
+    old = read_tuned(path)
+    known = {(label, trial.trial, trial.val_acc): trial.settings for label in trials for trial in trials[label]}
+    chosen = {(label, best.trial, best.val_acc): best.settings for label, best in old.variants.items()}
+    same = (old.sampler, old.pruner, old.seeds_per_trial) == (plan.sampler, plan.pruner, plan.seeds)
+    if not same or any(known.get(key) != settings for key, settings in chosen.items()):
         raise UserError(f"{path}: is of another tuning, or was changed by hand; move it, or give another --out")
 
 
@@ -96,7 +101,7 @@ def tuned_by_study(folder: Path, plan: Study) -> Tuned:
         settings = {path: level for path, level in runs[0].levels.items() if path in further}
         variant = variants.get(_key({path: level for path, level in runs[0].levels.items() if path not in further}))
         of_data = any(path.startswith("data.") for path in settings)
-        if variant is None or not settings or of_data or grid.metric != OBJECTIVE:
+        if variant is None or not settings or {*settings} != {*further} or of_data or grid.metric != OBJECTIVE:
             what = "further factors, none of them of the data"
             expected = f"the folder of a study of {OBJECTIVE} of the variants of {plan.name} with {what}"
             raise UserError(f"--tuned: {str(folder)!r} is not allowed: expected {expected}")

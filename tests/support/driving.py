@@ -31,7 +31,6 @@ class Driving:
             assert time.monotonic() < end, "no worker"
             self.told += self.engine.events(0.5)
         worker = self.engine.start()
-        assert worker is not None
         return worker
 
     def next(self) -> Event:

@@ -1,4 +1,4 @@
-"""The stand-in server of W&B with sweeps: enough for the real `wandb.sweep`, `wandb agent` and `wandb.Api().sweep`.
+"""The stand-in server of W&B with sweeps: enough for the real `wandb.sweep` and `wandb agent`.
 
 A grid is sent point by point to agents that are idle, in order, and ends when the last point was sent. The real server
 has other searches, and decides itself what becomes of a run whose agent is gone; here such a run stays as it is.
@@ -54,7 +54,7 @@ class SweepServer(WandbServer):
         node = {"name": sweep.name, "project": self.project(sweep.project)}
         return {"upsertSweep": {"sweep": node, "configValidationWarnings": []}}
 
-    def op_GetSweep(self, v: dict[str, Any]) -> dict[str, Any]:
+    def op_SweepWithRuns(self, v: dict[str, Any]) -> dict[str, Any]:
         sweep = self.sweeps.get(v.get("name") or v["sweep"])
         if sweep is None or sweep.project != v["project"]:
             return {"project": {"sweep": None}}
@@ -69,8 +69,6 @@ class SweepServer(WandbServer):
         others = dict.fromkeys(("description", "bestLoss", "controller", "scheduler", "earlyStopJobRunning"))
         counts = {"runCount": len(sweep.sent), "runCountExpected": None, "runs": {"edges": []}, "method": "grid"}
         return {"project": {"sweep": {**times, **others, **facts, **counts}}}
-
-    op_SweepWithRuns = op_GetSweep
 
     def op_CreateAgent(self, v: dict[str, Any]) -> dict[str, Any]:
         name = f"agent{len(self.agents)}"

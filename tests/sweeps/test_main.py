@@ -89,7 +89,7 @@ BAD = [
     (["cell", "runs/tiny"], "RUN: expected either run=NAME or --index N"),
     (["cell", "runs/tiny", ""], "RUN: '' is not a run of tiny; `vit-sweep status runs/tiny --all` lists them"),
     (["run", "mine.yaml", "--ray", ""], "--ray: '' is not allowed: expected auto or HOST:PORT"),
-    (["cell", "runs/tiny", "--index", "6"], "RUN: '--index 6' is not a run of tiny; "),
+    (["cell", "runs/tiny", "--index", "6"], "RUN: '--index 6' is not a run of tiny; expected 0 to 5"),
     (["run", "runs/tiny", "--only", "sofmax"], "--only: 'sofmax' is not a variant of tiny; did you mean 'softmax'?"),
     (["tune", "mine.yaml", "--trials", "2", "--out", "mine.yaml"], "'mine.yaml/mine' cannot be written: Not a"),
     (["cell", "runs/tiny", "run=logits-s1"], "RUN: 'run=logits-s1' is not a run of tiny; did you mean 'run=logits-s1-"),

@@ -3,6 +3,7 @@ file.
 """
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from experiments.presets import preset
 from experiments.study import Study
 from experiments.tuned import Tuned, TunedTrial, best_trial
 from sweeps.plan import make_plan, parse_study
-from sweeps.tuning.tuned import check_result, write_tuned
-from sweeps.tuning.tuning_plan import make_space
+from sweeps.tuning.tuned import check_result, make_tuned, write_tuned
+from sweeps.tuning.tuning_plan import TuningPlan, make_space
 
 STUDY = {
     "name": "mine",
@@ -55,15 +56,19 @@ def run(vit_sweep, study):
 
 
 def test_a_result_of_another_tuning_or_changed_by_hand_is_kept(tmp_path):
+    """Also one that has tried the same settings, for fewer epochs or with another search."""
     known, path = Tuned.model_validate(TREE), tmp_path / "tuned.yaml"
     trials = {trial.variant: [trial] for trial in known.trials}
-    check_result(trials, path)
-    write_tuned(path, known)
-    check_result(trials, path)
-    changed = [trials["gap"][0].model_copy(update={"settings": {"optim.lr": 0.5}})]
-    for others in ({}, {**trials, "gap": []}, {**trials, "gap": changed}):
+    plan = TuningPlan(make_plan(parse_study(STUDY, "mine")), known.space, 1, "tpe", "none")
+    check_result(plan, trials, path)
+    write_tuned(path, make_tuned(plan, trials))
+    check_result(plan, trials, path)
+    changes = ({"settings": {"optim.lr": 0.5}}, {"val_acc": 0.123}, {"trial": 7})
+    others = [{**trials, "gap": [trials["gap"][0].model_copy(update=change)]} for change in changes]
+    plans = [replace(plan, **change) for change in ({"sampler": "random"}, {"pruner": "halving"}, {"seeds": 2})]
+    for other in (*((plan, one) for one in ({}, *others)), *((one, trials) for one in plans)):
         with pytest.raises(UserError, match="is of another tuning, or was changed by hand; move it, or give"):
-            check_result(others, path)
+            check_result(*other, path)
 
 
 def test_a_study_file_says_what_is_tuned_and_the_command_line_may_say_otherwise(vit_sweep, study, monkeypatch):
