@@ -13,7 +13,6 @@ from analysis import compare
 from analysis.outputs.pooled import independent_groups
 from experiments.config import override, run_id
 from experiments.presets import PRESETS, preset
-from vit import ViT, ViTConfig
 
 PAGE, README = ((at / "README.md").read_text(encoding="utf-8") for at in (REFERENCE, ROOT))
 ALL = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.glob("*.md")}
@@ -182,12 +181,8 @@ def test_of_ten_pairs_of_kinds_how_many_have_one_verdict_with_all_initial_weight
 def test_sentences_on_rates_scale_and_site():
     runs = finished("kinds-cifar10")
     assert set(runs["optim.lr"]) == {0.003}
-    (table,) = ViT(
-        ViTConfig(img_size=32, patch_size=8, embed_dim=64, num_heads=4, depth=1, pos_embed="sinusoidal")
-    ).buffers()
-    assert table.square().mean().sqrt().item() == pytest.approx(0.7, abs=0.05)
     sizes = finished("flags-init-cifar10").groupby("model.depth")["params"].min()
-    assert 0.5 < sizes[2] / sizes[4] < 0.6 and "(half the parameters)" in SENTENCES
+    assert f"({1 - sizes[2] / sizes[4]:.0%} fewer".replace("%", " %") in SENTENCES
     site = [
         compared("mnist-0.01/table-8", "", f"{kind}, every-layer", f"{kind}, stem")[1]
         for kind in ("learned-1d", "learned-2d")
@@ -198,7 +193,6 @@ def test_sentences_on_rates_scale_and_site():
         for folder in ("table-8-cifar10", "table-8-tuned")
     ]
     assert [word for _, word, _ in small] == 2 * ["undecided"]
-    assert "(+0.9, −1.1)" in SENTENCES and [text.split()[0] for text, *_ in small] == ["+0.9", "−1.1"]
 
 
 def test_one_change_at_a_time_has_its_own_rates_and_verdicts():
@@ -214,14 +208,15 @@ def test_one_change_at_a_time_has_its_own_rates_and_verdicts():
         "2 layers": {0.024},
     }
     assert all(min(rates) < chosen[name] < max(rates) for name, rates in tried.items()) and len(tried) == 9
-    lost = {name: 100 * (rates[chosen[name]] - rates[0.003]) for name, rates in tried.items()}
-    assert [name for name, points in lost.items() if points > 0.5] == ["Softmax before the loss"]
+    second = {name: sorted(rates.values())[-2] for name, rates in tried.items()}
+    assert all(100 * (rates[chosen[name]] - second[name]) < 0.505 for name, rates in tried.items())
+    assert "runners-up are within 0.5 points" in SENTENCES and tried["2 layers"][0.003] == tried["2 layers"][0.012]
     assert {seed for one in tuned.trials for seed in one.accuracies} == {100} and 100 not in set(runs["seed"])
     assert runs.groupby("variant")["seed"].apply(set).tolist() == 9 * [{0, 1, 2, 3, 4}]
     shared = runs[runs["run_id"].isin(finished("init-cifar10")["run_id"])]
     assert [*shared["variant"].map(names).unique()] == ["base", "no embedding", "1-D sine", "2-D table"]
     assert len(shared) == 20
-    assert all(tried["6 layers"][rate] > tried["base"][rate] for rate in tried["6 layers"])
+    assert all(tried[name][rate] > tried["base"][rate] for name in ("6 layers", "2-D RoPE") for rate in tried["base"])
     params = runs.groupby("variant")["params"].first().rename(names)
     assert f"({params['6 layers'] / params['base'] - 1:.0%} more" in SENTENCES.replace(" %", "%")
     spread = 100 * np.sqrt(runs.groupby("variant")["val/acc"].var().mean())
