@@ -116,7 +116,7 @@ def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styl
     """Draw every trial of a tuning against the setting that the axis calls `name`.
 
     `trials`: columns variant, x, y (the metric), status, tip. Marks are hollow for trials that were stopped early, and
-    large for those with status "chosen". `curve`: join those that have finished.
+    large for those with status "chosen". `curve`: join those that have finished. What is far below all chosen ones is cut.
     """
     import seaborn
 
@@ -136,6 +136,9 @@ def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styl
             lines = axes.plot(ended["x"], ended["y"] * metric.scale, color=colour, ls=dashes, lw=1.2)
             tips = [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]]
             identify([marks, *lines], f"{styles.id(variant)}-trials", tips)
+    best = trials.loc[trials["status"] == "chosen", "y"] * metric.scale
+    if best.max() > best.min():  # else poor trials flatten the differences between good ones
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], best.min() - (best.max() - best.min()) / 3))
     if log:
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))

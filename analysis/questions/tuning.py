@@ -90,7 +90,7 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
     caption = (
         f"Tuning: validation accuracy of each trial against its {_name(path)}. Large mark: the trial that was chosen. "
         f"{inside} Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation "
-        "accuracy. Trials that diverged have none."
+        "accuracy. Trials that diverged have none; those far below all chosen ones are below the axis."
     )
     caption += " Lines join finished trials." * (curve := len(plan.space) == 1)
     caption += f" {ONLY_COLOURED}" * bool(styles.note)

@@ -86,6 +86,9 @@ def test_trials_are_filled_hollow_where_stopped_and_large_where_chosen():
     (line,) = figure.axes[0].lines
     assert line.get_xydata().tolist() == [[0.001, 50], [0.01, 70]]
     assert figure.tips == {"v0-trials-0": ("a, tip",) * 4}
+    other = pd.DataFrame({"x": [0.01, 0.1], "y": [0.61, 0.1], "status": ["chosen", "finished"]}).assign(variant="b")
+    both = draw_trials(pd.concat([trials, other]), "rate", True, Metric("val/acc"), styles, True)
+    assert both.axes[0].get_ylim()[0] == pytest.approx(58)  # a third of the chosen ones' distance below the lower
 
 
 @pytest.mark.parametrize("name", ["$\\frac{1}{2}$", "<b>&amp;</b>", "_hidden", "a" * 200, "50 % $x_2"])
