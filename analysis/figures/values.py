@@ -116,7 +116,7 @@ def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styl
     """Draw every trial of a tuning against the setting that the axis calls `name`.
 
     `trials`: columns variant, x, y (the metric), status, tip. Marks are hollow for trials that were stopped early, and
-    large for those with status "chosen". `curve`: join those that have finished. What is far below all chosen ones is cut.
+    large for those with status "chosen". `curve`: join the finished ones. What is far below all chosen ones is cut.
     """
     import seaborn
 
