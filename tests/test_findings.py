@@ -223,6 +223,12 @@ def test_one_change_at_a_time_has_its_own_rates_and_verdicts():
     assert f"standard deviation of {spread:.1f} points" in SENTENCES
 
 
+def test_dropout_after_100_epochs():
+    assert compared("dropout-100", "", "dropout=0.1", "dropout=0")[1:] == ("undecided", "3")
+    assert set(finished("dropout-100")["epochs"]) == {100} and set(finished("dropout-100")["optim.lr"]) == {0.003}
+    assert "in 100, three seeds are undecided" in SENTENCES
+
+
 def test_how_many_verdicts_of_one_change_hold_against_the_old_rates():
     """Those of `flags-cifar10`: timm's initial weights, and the best of ten random rates."""
     old, new = (

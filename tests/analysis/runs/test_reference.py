@@ -16,7 +16,7 @@ COUNTS = """
     table-8-tuned 40, table-std-64 30, table-std-init-64 30, tintn-cifar10 5, modern 40,
     untried 30, mnist-0.01/depth 20, mnist-0.01/dropout 30, mnist-0.01/modern 45, mnist-0.01/registers 15,
     mnist-0.01/stem-x-kind 30, mnist-0.01/table-8 40, mnist-0.01/table-std 40, mnist-0.01/untried 30,
-    flags-cifar10 45, init-cifar10 75, flags-rates 39, flags-init-cifar10 45, sine-scale 18
+    flags-cifar10 45, init-cifar10 75, flags-rates 39, flags-init-cifar10 45, sine-scale 18, dropout-100 6
 """
 RUNS = {name: int(n) for name, n in (entry.split() for entry in COUNTS.split(","))}
 
