@@ -123,16 +123,14 @@ def draw_trials(trials: pd.DataFrame, name: str, log: bool, metric: Metric, styl
     figure, (axes,) = panels(2.8)
     handles = {}
     for variant in styles.coloured:
-        (colour, marker, dashes), rows = (
-            styles.by_variant[variant],
-            trials[trials["variant"] == variant].dropna(subset="y"),
-        )
+        colour, marker, dashes = styles.by_variant[variant]
+        rows = trials[trials["variant"] == variant].dropna(subset="y")
         if not rows.empty:
             look = {"color": colour, "marker": marker, "s": rows["status"].map({"chosen": 70}).fillna(20)}
             seaborn.scatterplot(x=rows["x"], y=rows["y"] * metric.scale, ec=colour, ax=axes, **look)
             handles[variant] = marks = axes.collections[-1]
             marks.set_facecolor(["none" if status == "pruned" else colour for status in rows["status"]])
-            ended = rows[rows["status"] == "finished"].sort_values("x").iloc[: None if curve else 0]
+            ended = rows[(rows["status"] == "finished") & curve].sort_values("x")
             lines = axes.plot(ended["x"], ended["y"] * metric.scale, color=colour, ls=dashes, lw=1.2)
             tips = [f"{styles.names[variant]}, {tip}" for tip in rows["tip"]]
             identify([marks, *lines], f"{styles.id(variant)}-trials", tips)

@@ -92,7 +92,8 @@ def _plot(plan: Tuned, trials: pd.DataFrame, findings: Findings) -> Plot | None:
         f"{inside} Small mark: a finished trial. Hollow mark: a trial that was stopped early, with its last validation "
         "accuracy. Trials that diverged have none; those far below all chosen ones are below the axis."
     )
-    caption += " Lines join finished trials." * (curve := len(plan.space) == 1)
+    curve = len(plan.space) == 1
+    caption += " Lines join finished trials." * curve
     caption += f" {ONLY_COLOURED}" * bool(styles.note)
     return Plot("tuning", lambda: draw_trials(drawn, axis, log, metric, styles, curve), caption)
 

@@ -47,8 +47,8 @@ def cell(arguments: argparse.Namespace, _: str) -> int:
     words = {word: run for i, run in enumerate(plan.runs) for word in (run.name, f"run={run.name}", f"--index {i}")}
     word = arguments.run if arguments.index is None else f"--index {arguments.index}"
     if word not in words:  # the nearest name only: there may be thousands
-        hint = did_you_mean(word, words, f"`{PROG} status {study_dir} --all` lists them")
-        hint = hint if arguments.index is None else f"expected 0 to {len(plan.runs) - 1}"
+        near = did_you_mean(word, words, f"`{PROG} status {study_dir} --all` lists them")
+        hint = near if arguments.index is None else f"expected 0 to {len(plan.runs) - 1}"
         raise UserError(f"RUN: {word!r} is not a run of {plan.name}; {hint}")
     run = words[word]
     folder = StudyFolder.read(plan.changed(runs=[run]), study_dir)

@@ -168,9 +168,9 @@ class Trials:
         trial.live = study.ask(self.distributions)
         trial.settings = trial.live.params
         trial.runs = self.plan.trial(self.variants[trial.label], trial.number, trial.settings)
-        first, number = trial.runs[0], {optuna_studies.NUMBER: trial.number}
-        said = {**number, "variant": trial.label, "seed": first.seed, optuna_studies.RUN: first.name}  # RUN is last
-        for name, value in said.items():
+        first = trial.runs[0]
+        said = {optuna_studies.NUMBER: trial.number, "variant": trial.label, "seed": first.seed}
+        for name, value in {**said, optuna_studies.RUN: first.name}.items():  # RUN is last
             trial.live.set_user_attr(name, value)
         for place, run in enumerate(trial.runs):
             for row in _rows(self.folder / run.name):

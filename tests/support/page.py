@@ -195,8 +195,7 @@ def tuned(folder, row):
     (variant,) = (name for name, label in labels.items() if label == row[0].partition(":")[0])
     shown = ("–", "–") if variant == baseline else compared(folder, "", variant, baseline)[:2]
     (rate,) = set(finished(folder).query("variant == @variant")["optim.lr"])
-    said = (shown[0], shown[1] + "".join(row[-1].partition(",")[1:]))  # "better, not claimed"
-    return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 3], *said]
+    return [row[0], *[f"{rate:.2g}", mean(folder, variant, "test/acc")][: len(row) - 3], *shown]
 
 
 def bench(spec, row):
